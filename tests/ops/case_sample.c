@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "bridge.h"
 #include "harness.h"
 
 enum { MOST = 600 };
@@ -174,6 +175,31 @@ static void never_case(size_t V, struct dt_sampling sampling)
     check_close("logp", logps, want, 2e-6);
 }
 
+/* A row alone has the bits that it has among others, for which a GPU takes
+ * blocks of another size.
+ */
+static void rows_case(size_t B, size_t V, struct dt_sampling sampling)
+{
+    struct dt_view row = logits_of(1, V, 12.0), one = tensor(V);
+    struct dt_view rows = tensor(B * V), none = {0};
+    struct dt_view id = tensor_ids(1, 1), ids = tensor_ids(B, 1);
+    struct dt_view logp = tensor(1), logps = tensor(B);
+    struct dt_view draw = tensor_draws(1), draws = tensor_draws(B);
+
+    for (size_t b = 0; b < B; b++) {
+        memcpy(dt_view_f32(rows) + b * V, dt_view_f32(row), V * sizeof(float));
+        dt_view_f64(draws)[b] = dt_view_f64(draw)[0];
+    }
+    memcpy(dt_view_f32(one), dt_view_f32(row), V * sizeof(float));
+    ops->sample(NULL, id, logp, one, draw, none, &sampling, 1, V);
+    ops->sample(NULL, ids, logps, rows, draws, none, &sampling, B, V);
+    for (size_t b = 0; b < B; b++) {
+        assert_int_equal(dt_view_i32(ids)[b], dt_view_i32(id)[0]);
+        assert_memory_equal(dt_view_f32(logps) + b, dt_view_f32(logp),
+                            sizeof(float));
+    }
+}
+
 /* Logits that are no numbers give a token all the same, and say so. */
 static void nan_case(void)
 {
@@ -218,6 +244,9 @@ void test_sample(void **state)
         never_case(MOST, cases[i]);
     }
     never_case(MOST, (struct dt_sampling){.top_p = 1, .repetition_penalty = 1});
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i += 4)
+        rows_case(bridge_is_real() ? 300 : 5, 5000, cases[i]);
+    rows_case(1, 70000, cases[10]);
     greedy_case();
     penalty_case();
     nan_case();
