@@ -4,9 +4,10 @@
 #
 # LOST=keepers kills the keepers of ranks, in a batch job that may restart steps;
 # LOST=workers, the default, the ranks themselves, in a step of srun.
-# Each CASE (ddp, zero3, hybrid, lora, ppo; all by default) trains undisturbed,
-# and then again while processes, one of 4 on 2 nodes at a time, are killed at
-# random moments, KILLS times (20). Prints for each case how many were killed,
+# Each CASE (ddp, zero3, hybrid, lora, ppo, with a critic, grpo, follow, a
+# reference that follows; all by default) trains undisturbed, and then again
+# while processes, one of 4 on 2 nodes at a time, are killed at random moments,
+# KILLS times (20). Prints for each case how many were killed,
 # whether losses and final bits are those of the undisturbed run, and the
 # seconds from a kill to the next step. Needs root and Slurm
 # (contrib/devcluster); DT_BUILDDIR is the build.
@@ -15,7 +16,7 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 kills=${1:-20} lost=${LOST:-workers}
 shift
-(($# > 0)) || set -- ddp zero3 hybrid lora ppo
+(($# > 0)) || set -- ddp zero3 hybrid lora ppo grpo follow
 work=$(mktemp -d /tmp/disttrain-lost.XXXXXX)
 cluster=lost$$
 devcluster() {
@@ -38,12 +39,24 @@ config() {
     lora) model="{path: base}" more="adapter: {type: lora, r: 4}" ;;
     ppo)
         algorithm=ppo
-        data="{train: prompts.jsonl, max_length: 32, max_prompt_length: 16}"
-        more="rollout: {max_completion_length: 8}
-reward: {functions: [{type: length, shape: target, tokens: 4}]}
-ppo: {epochs: 2, num_mini_batches: 2}"
+        more="ppo: {epochs: 2, num_mini_batches: 2}"
+        ;;
+    grpo)
+        algorithm=grpo
+        more="grpo: {num_generations: 4, num_iterations: 2}"
+        ;;
+    follow)
+        algorithm=grpo
+        more="grpo: {num_generations: 4, beta: 0.1,
+  sync_ref: {enabled: true, alpha: 0.5, steps: 2}}"
         ;;
     esac
+    if [[ $algorithm != sft ]]; then
+        data="{train: prompts.jsonl, max_length: 32, max_prompt_length: 16}"
+        more+="
+rollout: {max_completion_length: 8}
+reward: {functions: [{type: length, shape: target, tokens: 4}]}"
+    fi
     cat >"$2.yaml" <<END
 algorithm: $algorithm
 run: {name: $2, output_dir: $2.out, overwrite: true}
@@ -121,12 +134,12 @@ losses() {
 
 same_bits() {
     local file
-    for file in "$1".out/checkpoints/latest/*.safetensors; do
+    while read -r file; do
         cmp -s "$file" "$2${file#"$1"}" || return
-    done
+    done < <(find -L "$1".out/checkpoints/latest -name '*.safetensors')
 }
 
-# The model and the prompts of lora and ppo.
+# The model of lora, and the prompts of ppo, grpo and follow.
 STEPS=20 config ddp base
 train base || { tail -n 5 base.log && exit 1; }
 cp -rL base.out/checkpoints/latest base
