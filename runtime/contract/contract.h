@@ -171,7 +171,10 @@
  */
 #define DT_ENV_CPU_BIND "SLURM_DISTTRAIN_CPU_BIND"
 
-/* "10@300": send signal 10 to every rank 300 seconds before the time limit. */
+/* "10@300": send signal 10 to every rank 300 seconds before the time limit, or
+ * earlier, if our own trainer says in status.json of DT_ENV_RUN that it takes
+ * longer to stop; "10@120 measured": also later, if it takes less long.
+ */
 #define DT_ENV_SIGNAL "SLURM_DISTTRAIN_SIGNAL"
 
 /* "3": requeue the batch job when the run requests it, and when it crashes,

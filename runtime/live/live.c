@@ -250,6 +250,7 @@ struct dt_live *dt_live_create(const struct dt_live_options *options,
     state->world = options->world;
     state->interval_s = DT_LIVE_INTERVAL;
     state->started = dt_clock_wall();
+    state->stop_s = NAN;
     copy_text(state->phase, sizeof(state->phase), "starting");
     state->numbers = (struct dt_live_numbers){0,   NAN, NAN, NAN, NAN, NAN,
                                               NAN, NAN, NAN, NAN, NAN};
@@ -341,6 +342,15 @@ void dt_live_no_energy(struct dt_live *live, const char *problem)
     pthread_mutex_lock(&live->lock);
     copy_text(live->state.energy_problem, sizeof(live->state.energy_problem),
               problem);
+    pthread_mutex_unlock(&live->lock);
+}
+
+void dt_live_stop_time(struct dt_live *live, double seconds)
+{
+    if (!live)
+        return;
+    pthread_mutex_lock(&live->lock);
+    live->state.stop_s = seconds;
     pthread_mutex_unlock(&live->lock);
 }
 

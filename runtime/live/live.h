@@ -76,6 +76,11 @@ void dt_live_sums(struct dt_live *live, struct dt_account_sums *sums);
  */
 void dt_live_step(struct dt_live *live, long step, long total);
 
+/* Notes how many seconds a stop with a checkpoint takes. The plugin reads them,
+ * to ask for one in time.
+ */
+void dt_live_stop_time(struct dt_live *live, double seconds);
+
 /* Takes the numbers of one line of the report. */
 void dt_live_numbers(struct dt_live *live,
                      const struct dt_live_numbers *numbers);

@@ -119,11 +119,12 @@ static json_t *status_object(const struct dt_live_state *state)
         status_number(state->phase_s));
     json_t *numbers = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-        "s:o, s:o, s:o, s:o, s:o}",
+        "s:o, s:o, s:o, s:o, s:o, s:o}",
         "step", state->counts ? json_integer(state->step) : json_null(),
         "total_steps", state->counts ? json_integer(state->total) : json_null(),
         "elapsed_s", status_number(state->elapsed_s), "step_s",
         status_number(state->step_s), "eta_s", status_number(state->left_s),
+        "stop_s", status_number(state->stop_s),
         "goodput", status_number(state->goodput), "account",
         dt_account_json(&state->account), "epoch", status_number(n->epoch),
         "loss", status_number(n->loss), "tokens_per_s",
@@ -285,6 +286,7 @@ static void read_numbers(struct dt_live_state *state, const json_t *object)
     state->elapsed_s = read_number(object, "elapsed_s");
     state->step_s = read_number(object, "step_s");
     state->left_s = read_number(object, "eta_s");
+    state->stop_s = read_number(object, "stop_s");
     state->goodput = read_number(object, "goodput");
     dt_account_read(json_object_get(object, "account"), &state->account);
     state->numbers = (struct dt_live_numbers){

@@ -74,6 +74,7 @@ struct dt_live_state {
     double elapsed_s; /* since step `first` */
     double step_s;    /* median of the last steps; NAN: none yet */
     double left_s;    /* until the end; NAN: unknown */
+    double stop_s;    /* that a stop with a checkpoint takes; NAN: unknown */
     double goodput;   /* dt_account_goodput; NAN: unknown */
     struct dt_account_sums account; /* of all starts */
     struct dt_live_numbers numbers;

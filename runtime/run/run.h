@@ -90,6 +90,7 @@ struct dt_saves {
     long unproven;       /* the same until it is known to be good, 0: none */
     bool told_short;     /* the user knows that the disk is nearly full */
     int failures;        /* saves in a row */
+    double seconds;      /* that the newest took, until it was whole; 0: none */
     long retry;          /* the step after which to try again, 0: all is well */
     long maybe; /* of a failed save that may have got as far as its checkpoint;
                    0: none, or a later loss was finite */

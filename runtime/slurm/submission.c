@@ -380,8 +380,9 @@ static void print_step(struct printer *p)
     if (conf->trains && conf->logging.to_jsonl && !conf->training.eval_only)
         print_srun(p, DT_ENV_RUN, conf->logging.dir);
     if (conf->launch.signal_number > 0) {
-        snprintf(number, sizeof(number), "%d@%ld", conf->launch.signal_number,
-                 conf->launch.signal_s);
+        snprintf(number, sizeof(number), "%d@%ld%s", conf->launch.signal_number,
+                 conf->launch.signal_s,
+                 conf->launch.signal_measured ? " measured" : "");
         print_srun(p, DT_ENV_SIGNAL, number);
     }
 }

@@ -25,6 +25,7 @@ struct loop {
     struct dt_report_summary *summary;
     struct dt_report_step line;
     double begin, longest; /* of this step; of all so far */
+    double evaluation;     /* the longest */
     bool stop_asked;
     bool owes_save; /* a save was due after a step without a finite loss or
                        gradient */
@@ -204,6 +205,17 @@ static void expect_nothing(const struct dt_run *run)
     dt_board_set_patience(run->board, 0);
 }
 
+/* Tells how long a stop may take: two steps, as one may be in flight, or an
+ * evaluation before, and a save, which may have to wait for another one.
+ */
+static void tell_stop(const struct dt_run *run, const struct loop *loop)
+{
+    enum { SPARE_S = 10 };
+    if (run->saves.seconds > 0)
+        dt_live_stop_time(run->live, 2 * loop->longest + loop->evaluation +
+                                         2 * run->saves.seconds + SPARE_S);
+}
+
 static void note_duration(struct loop *loop)
 {
     const double now = dt_clock_now();
@@ -232,6 +244,7 @@ static int collect_steps(struct dt_run *run, long open, struct loop *loop,
         dt_board_set_step(run->board, run->progress.step);
         note_duration(loop);
         expect_steps(run, loop);
+        tell_stop(run, loop);
         dt_run_pass_notices(run);
         note_step(run, position, skipped, loop->line.grad_norm);
         loop->summary->steps++;
@@ -370,9 +383,11 @@ static int complete_step(struct dt_run *run, struct loop *loop,
     if (lost && check_weights(run, err) < 0)
         return -1;
     if (eval_due(run, step)) {
+        const double begin = dt_clock_now();
         expect_nothing(run);
         if (run_evaluation(run, loop->summary, err) < 0)
             return -1;
+        loop->evaluation = fmax(loop->evaluation, dt_clock_now() - begin);
         resume_steps(run, loop);
     }
     if (settle_save(run, loop, err) < 0 ||

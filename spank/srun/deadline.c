@@ -2,6 +2,10 @@
 /*
  * deadline.c - launch.signal: signals every rank before the time limit
  *
+ * Our own trainer measures how long a stop with a checkpoint takes, and writes
+ * it to status.json. So the last save begins in time, whatever its size, and no
+ * earlier than it has to.
+ *
  * A thread of srun sleeps until then. This is safe because srun blocks all
  * signals in all of its threads, is already multithreaded at this point, and
  * lets any thread ask the controller.
@@ -9,9 +13,11 @@
 #include "config.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,7 +32,9 @@ static struct {
     uint32_t job;
     uint32_t step;
     int signal;
-    long seconds; /* before the job's end */
+    long seconds;          /* before the job's end */
+    bool measured;         /* fewer will do if the trainer says so */
+    char status[PATH_MAX]; /* its status.json; "": there is none */
     atomic_bool passed;
 } deadline;
 
@@ -76,6 +84,73 @@ static bool srun_forwards(int number)
     return number == SIGUSR1 || number == SIGUSR2;
 }
 
+enum {
+    STATUS_BYTES = 1 << 18,
+    STOP_MAX_S = 3600, /* more is not believed */
+    LOOK_S = 10,       /* between two looks at the file */
+};
+
+/* The value behind "key": in the text of our own status.json, which has each
+ * once before its lists; NULL: it is not there.
+ */
+static const char *find_value(const char *text, const char *key)
+{
+    char quoted[32];
+    snprintf(quoted, sizeof(quoted), "\"%s\":", key);
+    const char *found = strstr(text, quoted);
+    return found ? found + strlen(quoted) : NULL;
+}
+
+/* Seconds that a stop of this step takes, from its status; 0: unknown. */
+static long parse_stop(const char *text)
+{
+    char step[48];
+    const char *job = find_value(text, "job"), *stop;
+    snprintf(step, sizeof(step), "\"%u.%u\"", deadline.job, deadline.step);
+    if (!job || strncmp(job, step, strlen(step)) != 0 ||
+        !(stop = find_value(text, "stop_s")))
+        return 0;
+    const double seconds = strtod(stop, NULL);
+    return seconds > 0 && seconds < STOP_MAX_S ? (long)seconds + 1 : 0;
+}
+
+static long read_stop(void)
+{
+    FILE *file = deadline.status[0] ? fopen(deadline.status, "re") : NULL;
+    char *text = file ? malloc(STATUS_BYTES) : NULL;
+    long stop = 0;
+    if (text) {
+        text[fread(text, 1, STATUS_BYTES - 1, file)] = '\0';
+        stop = parse_stop(text);
+    }
+    free(text);
+    if (file)
+        fclose(file);
+    return stop;
+}
+
+/* Seconds before the end at which the signal is due. */
+static long find_lead(void)
+{
+    const long stop = read_stop();
+    return stop > 0 && (deadline.measured || stop > deadline.seconds)
+               ? stop
+               : deadline.seconds;
+}
+
+/* Waits until it is due before this end. Returns whether it was so at once. */
+static bool wait_until_due(time_t end)
+{
+    long left;
+    bool at_once = true;
+    while ((left = (long)(end - time(NULL)) - find_lead()) > 0) {
+        const struct timespec nap = {.tv_sec = left < LOOK_S ? left : LOOK_S};
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+        at_once = false;
+    }
+    return at_once;
+}
+
 static void *send_signal_in_time(void *unused)
 {
     time_t end;
@@ -87,10 +162,8 @@ static void *send_signal_in_time(void *unused)
                         deadline.job);
             return NULL;
         }
-        struct timespec due = {.tv_sec = end - deadline.seconds};
-        if (due.tv_sec <= time(NULL))
+        if (wait_until_due(end))
             break;
-        clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &due, NULL);
     }
     atomic_store(&deadline.passed, true);
     int rc = srun_forwards(deadline.signal) ? kill(getpid(), deadline.signal)
@@ -106,20 +179,34 @@ static void *send_signal_in_time(void *unused)
     return NULL;
 }
 
-int dtspank_deadline_start(uint32_t job, uint32_t step, int components,
-                           const char *when, struct dt_error *err)
+/* Takes "10@300" or "10@120 measured". */
+static int parse_when(const char *when, struct dt_error *err)
 {
     int used = 0;
+    const bool good = sscanf(when, "%d@%ld%n", &deadline.signal,
+                             &deadline.seconds, &used) == 2;
+    deadline.measured = good && strcmp(when + used, " measured") == 0;
+    if (good && (deadline.measured || when[used] == '\0') &&
+        sigabbrev_np(deadline.signal))
+        return 0;
+    return dt_error_set(err, EX_PROTOCOL,
+                        "launch.signal: expected NUMBER@SECONDS, got "
+                        "\"%.32s\"",
+                        when);
+}
+
+int dtspank_deadline_start(uint32_t job, uint32_t step, int components,
+                           const char *when, const char *run,
+                           struct dt_error *err)
+{
     pthread_t thread;
     deadline.job = job;
     deadline.step = step;
-    if (sscanf(when, "%d@%ld%n", &deadline.signal, &deadline.seconds, &used) !=
-            2 ||
-        when[used] != '\0' || !sigabbrev_np(deadline.signal))
-        return dt_error_set(err, EX_PROTOCOL,
-                            "launch.signal: expected NUMBER@SECONDS, got "
-                            "\"%.32s\"",
-                            when);
+    if (parse_when(when, err) != 0)
+        return -1;
+    if (run)
+        snprintf(deadline.status, sizeof(deadline.status), "%s/status.json",
+                 run);
     if (components > 1 && !srun_forwards(deadline.signal))
         return dt_error_set(err, EX_CONFIG,
                             "launch.signal: in a heterogeneous job only USR1 "

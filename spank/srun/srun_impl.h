@@ -313,13 +313,15 @@ bool dtspank_console_finish(int srun_status);
 
 /* In srun, once the step exists: starts a thread that sends a signal to all
  * ranks of the step some seconds before the end of the job, as `when` says
- * ("10@300": signal 10, 300 s before). The thread asks Slurm for the end again
+ * (DT_ENV_SIGNAL), and status.json in the directory `run`, if our own trainer
+ * records its run there; NULL: it does not. The thread asks Slurm for the end again
  * when the time has come, because a time limit can be changed. components is 1
  * except in a heterogeneous job, where only the signals that srun itself
  * forwards reach every rank; any other is an error there.
  */
 int dtspank_deadline_start(uint32_t job, uint32_t step, int components,
-                           const char *when, struct dt_error *err);
+                           const char *when, const char *run,
+                           struct dt_error *err);
 
 /* Whether that signal has been sent. */
 bool dtspank_deadline_passed(void);

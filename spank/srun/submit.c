@@ -595,7 +595,8 @@ int dtspank_submit_step_created(spank_t spank)
     const char *when =
         get_setting("launch.signal", DT_ENV_SIGNAL, DTSPANK_SIGNAL);
     if (when &&
-        dtspank_deadline_start(job, step, submit.components, when, &err) != 0)
+        dtspank_deadline_start(job, step, submit.components, when,
+                               getenv(DT_ENV_RUN), &err) != 0)
         return report_error(&err);
     if (get_setting("launch.requeue", DT_ENV_REQUEUE, DTSPANK_REQUEUE) &&
         dtspank_requeue_arm(submit.in_job, &err) != 0)

@@ -12,7 +12,10 @@
 #include "base/str.h"
 #include "conf/keys/draft.h"
 
-enum { SIGNAL_DEFAULT_S = 60 }; /* the default of Slurm's --signal */
+/* Seconds before the limit, if none are given: to other programs, as in Slurm's
+ * --signal, and to a run that has not saved yet.
+ */
+enum { SIGNAL_OTHERS_S = 60, SIGNAL_FIRST_S = 120 };
 
 /* Reads digits; false if there are none or too many. */
 static bool take_number(const char **text, long *number)
@@ -72,14 +75,16 @@ static void check_signal(struct dt_conf_draft *draft)
 {
     struct dt_conf *conf = draft->conf;
     const char *text = conf->launch.signal;
+    const bool trains = conf->trains && conf->launch.command.count == 0;
     long limit;
     if (!text && conf->launch.requeue)
-        text = "USR1@120";
+        text = trains ? "USR1" : "USR1@120";
     if (!text)
         return;
     const char *at = strchrnul(text, '@');
     conf->launch.signal_number = signal_number(text, (size_t)(at - text));
-    conf->launch.signal_s = SIGNAL_DEFAULT_S;
+    conf->launch.signal_measured = *at == '\0' && trains;
+    conf->launch.signal_s = trains ? SIGNAL_FIRST_S : SIGNAL_OTHERS_S;
     bool bad = *at++ && (!take_number(&at, &conf->launch.signal_s) || *at);
     if (bad || conf->launch.signal_number == 0)
         PROBLEM(draft, "launch.signal",

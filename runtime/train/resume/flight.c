@@ -224,6 +224,7 @@ static int land(struct dt_flight *flight, bool failed, struct dt_error *err)
         .failed = failed,
         .good = flight->good || !flight->commits, /* nobody can see it */
         .seconds = flight->wait,
+        .took = flight->end - flight->begun,
     };
     dt_ckpt_abandon(flight->writer);
     flight->writer = NULL;

@@ -87,6 +87,7 @@ struct dt_save_end {
     bool last;      /* of the run */
     bool good;      /* a later step had a finite loss */
     double seconds; /* that the run waited */
+    double took;    /* until the checkpoint was whole */
 };
 
 /* Records it, or schedules the next try. -1: a peer is lost; on rank 0 that

@@ -123,7 +123,7 @@ static int save_and_wait(struct dt_run *run, bool last, struct dt_error *err)
     if (result < 0)
         return -1;
     end.failed = result > 0;
-    end.seconds = dt_clock_now() - begin;
+    end.seconds = end.took = dt_clock_now() - begin;
     return dt_save_conclude(run, &end, &why, err);
 }
 

@@ -178,6 +178,7 @@ int dt_save_conclude(struct dt_run *run, const struct dt_save_end *end,
              run->spec.ckpt_root);
     note_save(run, end);
     saves->failures = 0;
+    saves->seconds = end->took;
     saves->retry = saves->maybe = 0;
     saves->newest = end->step;
     saves->unproven = end->good ? 0 : end->step;

@@ -86,10 +86,35 @@ static void a_job_that_requeues_is_signalled_in_time(void **state)
     conf = load_good("launch: {signal: term}\n", "");
     assert_int_equal(conf->launch.signal_number, SIGTERM);
     assert_int_equal(conf->launch.signal_s, 60);
+    assert_false(conf->launch.signal_measured);
     dt_conf_destroy(conf);
     conf = load_good("launch: {nodes: 1}\n", "");
     assert_int_equal(conf->launch.signal_number, 0);
     dt_conf_destroy(conf);
+}
+
+/* As late as the last save allows, unless the file says how early. */
+static void training_is_signalled_when_a_save_needs_it(void **state)
+{
+    static const struct {
+        const char *launch;
+        int seconds;
+        bool measured;
+    } cases[] = {
+        {"training.resume: auto\nlaunch: {requeue: true}\n", 120, true},
+        {"launch: {signal: USR1}\n", 120, true},
+        {"launch: {signal: USR1@30}\n", 30, false},
+        {"launch: {signal: USR1, command: [prog]}\n", 60, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[512];
+        snprintf(text, sizeof(text), "%s%s", LEAST, cases[i].launch);
+        struct dt_conf *conf = load_good(text, "");
+        assert_int_equal(conf->launch.signal_s, cases[i].seconds);
+        assert_int_equal(conf->launch.signal_measured, cases[i].measured);
+        dt_conf_destroy(conf);
+    }
 }
 
 /* The console says when it looks by default, and so does the table of keys. */
@@ -430,6 +455,7 @@ int main(void)
         cmocka_unit_test(names_of_other_launchers_are_understood),
         cmocka_unit_test(every_framework_of_the_plugin_may_be_named),
         cmocka_unit_test(a_job_that_requeues_is_signalled_in_time),
+        cmocka_unit_test(training_is_signalled_when_a_save_needs_it),
         cmocka_unit_test(the_console_knows_the_default_hang_timeout),
         cmocka_unit_test(only_times_as_slurm_writes_them_are_read),
         cmocka_unit_test(mistakes_in_launch_are_refused_at_their_place),

@@ -122,7 +122,7 @@ static int term_body(void)
 {
     time_t start = time(NULL);
     slurm.end[0] = slurm.end[1] = start + 102;
-    EXPECT(dtspank_deadline_start(JOB, STEP, 1, "15@100", NULL) == 0);
+    EXPECT(dtspank_deadline_start(JOB, STEP, 1, "15@100", NULL, NULL) == 0);
     EXPECT(!dtspank_deadline_passed());
     wait_for(&slurm.sent);
     EXPECT(slurm.sent == SIGTERM);
@@ -135,7 +135,7 @@ static int term_body(void)
 static int usr1_body(void)
 {
     slurm.end[0] = slurm.end[1] = time(NULL) + 99;
-    EXPECT(dtspank_deadline_start(JOB, STEP, 2, "10@100", NULL) == 0);
+    EXPECT(dtspank_deadline_start(JOB, STEP, 2, "10@100", NULL, NULL) == 0);
     const struct timespec nap = {.tv_nsec = 1000000};
     for (int ms = 0; ms < DEADLINE_MS && !received; ms++)
         nanosleep(&nap, NULL);
@@ -149,17 +149,71 @@ static int changed_limit_body(void)
     time_t start = time(NULL);
     slurm.end[0] = start + 101;
     slurm.end[1] = start + 103;
-    EXPECT(dtspank_deadline_start(JOB, STEP, 1, "15@100", NULL) == 0);
+    EXPECT(dtspank_deadline_start(JOB, STEP, 1, "15@100", NULL, NULL) == 0);
     wait_for(&slurm.sent);
     EXPECT(slurm.sent == SIGTERM);
     EXPECT(time(NULL) >= start + 3);
     return 0;
 }
 
+static char run_dir[] = "/tmp/disttrain-deadline-XXXXXX";
+
+/* Writes what a trainer says that a stop takes; starts the thread, which is to
+ * signal `after` seconds later at the earliest, long before `end`.
+ */
+static int told_body(const char *status, const char *when, long end, long after)
+{
+    const time_t start = time(NULL);
+    EXPECT(chdir(run_dir) == 0);
+    FILE *file = fopen("status.json", "w");
+    EXPECT(file && fputs(status, file) > 0 && fclose(file) == 0);
+    slurm.end[0] = slurm.end[1] = start + end;
+    EXPECT(dtspank_deadline_start(JOB, STEP, 1, when, ".", NULL) == 0);
+    wait_for(&slurm.sent);
+    EXPECT(slurm.sent == SIGTERM);
+    EXPECT(time(NULL) >= start + after);
+    EXPECT(time(NULL) < start + DEADLINE_MS / 1000);
+    return 0;
+}
+
+#define TOLD(step, stop)                                                       \
+    "{\"version\":1,\"name\":\"x\",\"job\":\"" step "\",\"step_s\":1.5,"       \
+    "\"stop_s\":" stop ",\"events\":[]}"
+
+static int longer_body(void)
+{
+    return told_body(TOLD("12.3", "100.25"), "15@5", 103, 2);
+}
+
+static int shorter_body(void)
+{
+    return told_body(TOLD("12.3", "10"), "15@100 measured", 13, 2);
+}
+
+static int not_shorter_body(void)
+{
+    return told_body(TOLD("12.3", "10"), "15@100", 99, 0);
+}
+
+static int unknown_body(void)
+{
+    return told_body(TOLD("12.3", "null"), "15@100 measured", 99, 0);
+}
+
+static int of_another_step_body(void)
+{
+    return told_body(TOLD("12.30", "10"), "15@100 measured", 99, 0);
+}
+
+static int unbelievable_body(void)
+{
+    return told_body(TOLD("12.3", "1e9"), "15@100", 99, 0);
+}
+
 static int no_end_body(void)
 {
     const int never = 0;
-    EXPECT(dtspank_deadline_start(JOB, STEP, 1, "15@100", NULL) == 0);
+    EXPECT(dtspank_deadline_start(JOB, STEP, 1, "15@100", NULL, NULL) == 0);
     wait_for(&never);
     EXPECT(strcmp(stub.said,
                   "disttrain: launch.signal: Slurm does not say when job 12 "
@@ -172,7 +226,7 @@ static int no_controller_body(void)
 {
     const int never = 0;
     slurm.end[0] = slurm.end[1] = time(NULL) + 99;
-    EXPECT(dtspank_deadline_start(JOB, STEP + 1, 1, "15@100", NULL) == 0);
+    EXPECT(dtspank_deadline_start(JOB, STEP + 1, 1, "15@100", NULL, NULL) == 0);
     wait_for(&never);
     EXPECT(strcmp(stub.said,
                   "disttrain: launch.signal: cannot send SIGTERM\n") == 0);
@@ -187,6 +241,22 @@ static void the_signal_is_sent_at_its_deadline(void **state)
     run_case(changed_limit_body);
 }
 
+static void a_run_that_measures_its_saves_is_told_in_time(void **state)
+{
+    (void)state;
+    assert_non_null(mkdtemp(run_dir));
+    run_case(longer_body);
+    run_case(shorter_body);
+    run_case(not_shorter_body);
+    run_case(unknown_body);
+    run_case(of_another_step_body);
+    run_case(unbelievable_body);
+    assert_int_equal(chdir(run_dir), 0);
+    assert_int_equal(unlink("status.json"), 0);
+    assert_int_equal(chdir("/"), 0);
+    assert_int_equal(rmdir(run_dir), 0);
+}
+
 static void a_signal_that_cannot_be_sent_is_told(void **state)
 {
     (void)state;
@@ -196,8 +266,8 @@ static void a_signal_that_cannot_be_sent_is_told(void **state)
 
 static void a_wrong_signal_setting_is_refused(void **state)
 {
-    static const char *const texts[] = {"",     "10",    "10@",   "@10",
-                                        "x@10", "10@1x", "999@1", "USR1@10"};
+    static const char *const texts[] = {
+        "", "10", "10@", "@10", "x@10", "10@1x", "999@1", "USR1@10", "10@1 x"};
     struct dt_error err;
     (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
@@ -205,11 +275,12 @@ static void a_wrong_signal_setting_is_refused(void **state)
         snprintf(want, sizeof(want),
                  "launch.signal: expected NUMBER@SECONDS, got \"%s\"",
                  texts[i]);
-        assert_int_equal(dtspank_deadline_start(JOB, STEP, 1, texts[i], &err),
-                         -1);
+        assert_int_equal(
+            dtspank_deadline_start(JOB, STEP, 1, texts[i], NULL, &err), -1);
         assert_string_equal(err.text, want);
     }
-    assert_int_equal(dtspank_deadline_start(JOB, STEP, 2, "15@9", &err), -1);
+    assert_int_equal(dtspank_deadline_start(JOB, STEP, 2, "15@9", NULL, &err),
+                     -1);
     assert_string_equal(err.text,
                         "launch.signal: in a heterogeneous job only USR1 and "
                         "USR2 reach every rank, not SIGTERM");
@@ -219,6 +290,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_signal_is_sent_at_its_deadline),
+        cmocka_unit_test(a_run_that_measures_its_saves_is_told_in_time),
         cmocka_unit_test(a_signal_that_cannot_be_sent_is_told),
         cmocka_unit_test(a_wrong_signal_setting_is_refused),
     };
