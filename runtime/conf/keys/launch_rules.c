@@ -76,7 +76,7 @@ static void check_signal(struct dt_conf_draft *draft)
     struct dt_conf *conf = draft->conf;
     const char *text = conf->launch.signal;
     const bool trains = conf->trains && conf->launch.command.count == 0;
-    long limit;
+    long limit = 0;
     if (!text && conf->launch.requeue)
         text = trains ? "USR1" : "USR1@120";
     if (!text)
@@ -85,15 +85,19 @@ static void check_signal(struct dt_conf_draft *draft)
     conf->launch.signal_number = signal_number(text, (size_t)(at - text));
     conf->launch.signal_measured = *at == '\0' && trains;
     conf->launch.signal_s = trains ? SIGNAL_FIRST_S : SIGNAL_OTHERS_S;
-    bool bad = *at++ && (!take_number(&at, &conf->launch.signal_s) || *at);
+    const bool bad =
+        *at++ && (!take_number(&at, &conf->launch.signal_s) || *at);
+    const bool fits = !conf->launch.time ||
+                      !dt_conf_parse_time(conf->launch.time, &limit) ||
+                      limit > conf->launch.signal_s;
     if (bad || conf->launch.signal_number == 0)
         PROBLEM(draft, "launch.signal",
                 "expected USR1, USR2, TERM or HUP, and seconds after @, such "
                 "as USR1@300, got \"%.60s\"",
                 text);
-    else if (conf->launch.time &&
-             dt_conf_parse_time(conf->launch.time, &limit) &&
-             limit <= conf->launch.signal_s)
+    else if (!fits && conf->launch.signal_measured)
+        conf->launch.signal_s = limit / 2; /* until a save was measured */
+    else if (!fits)
         PROBLEM(draft, "launch.signal",
                 "%ld s before the limit is before the start: launch.time is "
                 "%ld s",

@@ -103,6 +103,7 @@ static void training_is_signalled_when_a_save_needs_it(void **state)
     } cases[] = {
         {"training.resume: auto\nlaunch: {requeue: true}\n", 120, true},
         {"launch: {signal: USR1}\n", 120, true},
+        {"launch: {signal: USR1, time: 2}\n", 60, true},
         {"launch: {signal: USR1@30}\n", 30, false},
         {"launch: {signal: USR1, command: [prog]}\n", 60, false},
     };
