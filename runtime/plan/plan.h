@@ -58,6 +58,11 @@ void dt_plan_offer(const struct dt_spec *spec,
                    const struct dt_model_options *options, size_t left,
                    int local_size, char *text, size_t bytes);
 
+/* Whether the run waits for its saves only because the optimizer's state is on
+ * a drive.
+ */
+bool dt_plan_drive_holds_up(const struct dt_spec *spec, enum dt_dtype compute);
+
 /* Bytes of the files of `rank` in a checkpoint, of which a copy is kept while
  * they are written; 0 if the run waits for its saves.
  */

@@ -31,22 +31,28 @@ static size_t model_bytes(const struct dt_layout *layout, size_t element,
     return mine;
 }
 
-/* Whether a run of this configuration has saves that it need not wait for.
- * Small ones take less than a step, and would only be left out where they are
- * often due.
+/* Whether a run of this configuration is to have saves that it need not wait
+ * for. Small ones take less than a step, and would only be left out where they
+ * are often due.
  */
-static bool goes_on(const struct dt_conf *conf, size_t bytes)
+static bool is_to_go_on(const struct dt_conf *conf, size_t bytes)
 {
     static const size_t small = 64000000;
     return !conf->training.eval_only &&
            conf->checkpoint.strategy == DT_CONF_STEPS &&
-           conf->distributed.offload_optimizer.device != DT_CONF_OFFLOAD_NVME &&
            (conf->checkpoint.async == DT_CONF_ASYNC_ON ||
             (conf->checkpoint.async == DT_CONF_ASYNC_AUTO && bytes >= small));
 }
 
-size_t dt_plan_stage_bytes(const struct dt_spec *spec, enum dt_dtype compute,
-                           int rank)
+/* Whether the optimizer's state is on a drive, of which no copy is taken. */
+static bool is_on_drive(const struct dt_conf *conf)
+{
+    return conf->distributed.offload_optimizer.device == DT_CONF_OFFLOAD_NVME;
+}
+
+/* Bytes of the files of `rank`, and *all: of those of all ranks. */
+static size_t count_bytes(const struct dt_spec *spec, enum dt_dtype compute,
+                          int rank, size_t *all)
 {
     const struct dt_conf *conf = &spec->conf;
     const struct dt_learner_spec *const learners[] = {&spec->learner,
@@ -60,16 +66,33 @@ size_t dt_plan_stage_bytes(const struct dt_spec *spec, enum dt_dtype compute,
                                                      : 3;
     /* what comes with tensors: texts, and lines of the headers of files */
     const size_t headers = 1 << 16, entry = 256;
-    size_t all = 0, mine = 0;
+    size_t mine = 0;
+    *all = 0;
     for (size_t i = 0; i < 2 && learners[i]->layout; i++) {
         const struct dt_layout *model = saved_layout(learners[i]);
         const size_t state = learners[i]->layout->count * kinds * sizeof(float);
-        all += model->param_total * element + state;
+        *all += model->param_total * element + state;
         mine += headers + model->param_count * (kinds + 1) * entry;
         mine +=
             state / world + model_bytes(model, element,
                                         (size_t)conf->checkpoint.max_shard_size,
                                         rank, spec->world);
     }
-    return goes_on(conf, all) ? mine : 0;
+    return mine;
+}
+
+size_t dt_plan_stage_bytes(const struct dt_spec *spec, enum dt_dtype compute,
+                           int rank)
+{
+    size_t all;
+    const size_t mine = count_bytes(spec, compute, rank, &all);
+    return is_to_go_on(&spec->conf, all) && !is_on_drive(&spec->conf) ? mine
+                                                                      : 0;
+}
+
+bool dt_plan_drive_holds_up(const struct dt_spec *spec, enum dt_dtype compute)
+{
+    size_t all;
+    count_bytes(spec, compute, 0, &all);
+    return is_to_go_on(&spec->conf, all) && is_on_drive(&spec->conf);
 }

@@ -82,6 +82,17 @@ static int allocate_run(struct dt_run *run,
                : dt_run_reference_room(run, parallel.segment, err);
 }
 
+/* Says why saves are waited for, if the configuration would have it otherwise.
+ */
+static void note_drive(const struct dt_spec *spec, enum dt_dtype compute)
+{
+    const bool asked = spec->conf.checkpoint.async == DT_CONF_ASYNC_ON;
+    if (spec->rank == 0 && dt_plan_drive_holds_up(spec, compute))
+        dt_log(asked ? DT_LOG_WARN : DT_LOG_INFO, "algo",
+               "the run waits for its saves: no copy is taken of optimizer "
+               "state on a drive (distributed.offload_optimizer)");
+}
+
 /* Takes memory for saves that the run does not wait for, if all ranks have it
  * beside the run.
  */
@@ -95,6 +106,7 @@ static int prepare_saves(struct dt_run *run,
     const size_t spare =
         dt_plan_spare(spec, options, ballot->left, ballot->local_size);
     double lacks = bytes > spare ? (double)(bytes - spare) : 0;
+    note_drive(spec, options->compute);
     if (dt_plan_stage_bytes(spec, options->compute, 0) == 0)
         return 0;
     if (spec->world > 1 &&

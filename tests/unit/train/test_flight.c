@@ -13,6 +13,8 @@
 #include "tests/unit/small_run.h"
 #include "train/resume/resume_impl.h"
 
+#include "tests/unit/said.h"
+
 #define SAVED "out/checkpoints/checkpoint-2"
 #define LINES                                                                  \
     "training: {train_batch_size: 12, max_steps: 30}\n"                        \
@@ -457,6 +459,26 @@ static void it_rides_on_the_sum_of_a_step_and_leaves_stops_alone(void **state)
     small_runs(1, LINES, tell_and_hear, NULL);
 }
 
+static int nothing(struct dt_run *run, void *arg)
+{
+    (void)arg;
+    return run->flight ? -1 : 0;
+}
+
+static void optimizer_state_on_a_drive_is_waited_for_and_that_is_said(
+    void **state)
+{
+    (void)state;
+    const char *text = said(2,
+                            LINES "distributed: {strategy: zero2, "
+                                  "offload_optimizer: {device: nvme, "
+                                  "path: .}}\n",
+                            nothing);
+    assert_non_null(strstr(text, "the run waits for its saves: no copy is "
+                                 "taken of optimizer state on a drive "
+                                 "(distributed.offload_optimizer)\n"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -472,6 +494,8 @@ int main(void)
 #ifdef HAVE_GLOO
         cmocka_unit_test(files_that_rank_0_does_not_see_fail_the_save),
 #endif
+        cmocka_unit_test(
+            optimizer_state_on_a_drive_is_waited_for_and_that_is_said),
         cmocka_unit_test(it_rides_on_the_sum_of_a_step_and_leaves_stops_alone),
     };
     return cmocka_run_group_tests_name("flight", tests, small_enter,
