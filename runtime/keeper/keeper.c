@@ -20,47 +20,11 @@
 #include "keeper/keeper_impl.h"
 
 enum {
-    STOP_MS = 2000, /* for a worker to end by itself, once it is to end */
     OWN_FDS = 3,
-    SPARE_FDS = 32, /* of the keeper itself */
     LATE_BEATS = 3,
 };
 
-struct keeper {
-    const struct dt_keeper_options *options;
-    int id, count; /* of this keeper, of all */
-    struct dt_wire_hello hello;
-    char host[DT_KEEPER_HOST_BYTES];
-    struct dt_roster roster; /* as the leader has told it last */
-    int listener;            /* -1: it is the leader's now, or there is none */
-    int leader_id;
-    struct dt_leader *leader; /* NULL: another keeper is the leader */
-    struct dt_wire link;      /* to the leader */
-    double heard, told;       /* the last message from it and to it */
-    double turned;            /* when the loop was last here */
-    int signals;              /* a signalfd */
-    sigset_t before;          /* the signals that were blocked at first */
-    bool asked;               /* a signal told this task to end */
-    struct dt_worker worker;
-    bool is_down; /* the worker of this life has ended: */
-    struct dt_wire_down down;
-    char note[DT_KEEPER_NOTE_BYTES]; /* of the worker */
-    double kill_at; /* the worker is to end until then; 0: it is not to end */
-    bool over;
-    int end; /* of this process, as from waitpid */
-};
-
 /* --- who this is --- */
-
-static bool read_number(const char *name, int *number)
-{
-    const char *text = getenv(name);
-    char *end;
-    long value = text ? strtol(text, &end, 10) : -1;
-    *number = (int)value;
-    return text && end != text && *end == '\0' && value >= 0 &&
-           value <= INT_MAX;
-}
 
 bool dt_keeper_possible(const char *secret, const char **why)
 {
@@ -71,18 +35,18 @@ bool dt_keeper_possible(const char *secret, const char **why)
            : !getenv("MASTER_ADDR") ? "MASTER_ADDR"
                                     : NULL;
     for (size_t i = 0; !*why && i < sizeof(numbers) / sizeof(*numbers); i++)
-        if (!read_number(numbers[i], &number))
+        if (!dt_keeper_number(numbers[i], &number))
             *why = numbers[i];
     return !*why;
 }
 
-static int identify(struct keeper *k, struct dt_error *err)
+static int identify(struct dt_keeper *k, struct dt_error *err)
 {
     const char *why;
     if (!dt_keeper_possible(k->options->secret, &why) ||
-        !read_number("SLURM_PROCID", &k->id) ||
-        !read_number("SLURM_STEP_NUM_TASKS", &k->count) ||
-        !read_number("SLURM_NODEID", &k->hello.node))
+        !dt_keeper_number("SLURM_PROCID", &k->id) ||
+        !dt_keeper_number("SLURM_STEP_NUM_TASKS", &k->count) ||
+        !dt_keeper_number("SLURM_NODEID", &k->hello.node))
         return dt_error_set(err, EX_CONFIG, "keeper: it needs %s", why);
     if (k->count < 1 || k->id >= k->count || k->hello.node >= k->count)
         return dt_error_set(err, EX_CONFIG,
@@ -100,20 +64,13 @@ static int identify(struct keeper *k, struct dt_error *err)
 
 /* --- signals --- */
 
-/* Those that ask a task to end. Slurm signals the worker, too: the keeper only
- * has to know of it.
- */
-static const int asking[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
-
-enum { ASKING = sizeof(asking) / sizeof(*asking) };
-
-static int hold_signals(struct keeper *k, struct dt_error *err)
+static int hold_signals(struct dt_keeper *k, struct dt_error *err)
 {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
-    for (int i = 0; i < ASKING; i++)
-        sigaddset(&set, asking[i]);
+    for (int i = 0; i < DT_KEEPER_ASKING; i++)
+        sigaddset(&set, dt_keeper_asking[i]);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN); /* stderr may end before the step does */
     k->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -123,254 +80,11 @@ static int hold_signals(struct keeper *k, struct dt_error *err)
     return 0;
 }
 
-static void read_signals(struct keeper *k)
-{
-    struct signalfd_siginfo info;
-    while (read(k->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
-        if (info.ssi_signo != SIGCHLD)
-            k->asked = true;
-}
-
-/* Whether the worker has ended by a signal of those, which may reach it before
- * it reaches this process.
- */
-static bool is_asking(int status)
-{
-    for (int i = 0; i < ASKING; i++)
-        if (WIFSIGNALED(status) && WTERMSIG(status) == asking[i])
-            return true;
-    return false;
-}
-
-/* --- to the leader --- */
-
-static void tell_leader(struct keeper *k, enum dt_wire_type type,
-                        const void *head, size_t head_bytes, const void *tail,
-                        size_t tail_bytes)
-{
-    k->told = dt_clock_now();
-    dt_wire_send(&k->link, type, k->roster.life, head, head_bytes, tail,
-                 tail_bytes);
-}
-
-/* Listens where the others find this keeper if it has to lead. */
-static int listen_for_others(struct keeper *k, struct dt_error *err)
-{
-    int port = 0;
-    if (k->id != 0 && !k->options->replaces)
-        return 0;
-    if (k->id == 0)
-        read_number("MASTER_PORT", &port);
-    k->hello.port = (uint32_t)port;
-    k->listener = dt_guests_listen(&k->hello.port, err);
-    return k->listener < 0 ? -1 : 0;
-}
-
-/* Becomes the leader, and a keeper of its own like any other. */
-static int lead(struct keeper *k, struct dt_error *err)
-{
-    int pair[2];
-    if (dt_limits_open_files(dt_leader_most(k->count) + SPARE_FDS, err) < 0)
-        return -1;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
-                   pair) < 0)
-        return dt_error_set(err, EX_OSERR, "keeper: socketpair: %s",
-                            strerror(errno));
-    dt_wire_init(&k->link, pair[0]);
-    k->leader_id = k->id;
-    k->leader = dt_leader_create(k->options, &k->roster, k->id, k->listener,
-                                 pair[1], err);
-    k->listener = -1;
-    return k->leader ? 0 : -1;
-}
-
-static int follow(struct keeper *k, struct dt_error *err)
-{
-    int fd = dt_reach_leader(k->options, k->id, k->count, k->signals, err);
-    if (fd >= 0)
-        dt_wire_init(&k->link, fd);
-    return fd < 0 ? -1 : 0;
-}
-
-static void say_hello(struct keeper *k)
-{
-    tell_leader(k, DT_WIRE_HELLO, &k->hello, sizeof(k->hello), k->host,
-                strlen(k->host) + 1);
-}
-
-/* --- the worker --- */
-
-static void tell_down(struct keeper *k)
-{
-    tell_leader(k, DT_WIRE_DOWN, &k->down, sizeof(k->down), k->note,
-                strlen(k->note));
-}
-
-/* The worker has ended, or could not be started. */
-static void note_down(struct keeper *k, int status)
-{
-    const bool stopped = k->kill_at > 0 && WIFSIGNALED(status);
-    k->down = (struct dt_wire_down){
-        .step = dt_board_step(k->worker.board),
-        .status = status,
-        .asked = k->asked || (!stopped && is_asking(status)),
-        .stopped = stopped,
-        .starved = !stopped && dt_worker_starved(&k->worker, status),
-    };
-    k->is_down = true;
-    if (!stopped)
-        k->end = status;
-    dt_wire_close(&k->worker.wire);
-}
-
-static void report_down(struct keeper *k, int status)
-{
-    note_down(k, status);
-    tell_down(k);
-}
-
-static int set_if_there(void *context, const char *name, const char *value,
-                        bool fixed, struct dt_error *err)
-{
-    (void)context;
-    (void)fixed;
-    (void)err;
-    if (getenv(name))
-        setenv(name, value, 1);
-    return 0;
-}
-
-/* Tells the program its place, where this is another one than that of its task,
- * in the variables that the plugin has set.
- */
-static void set_place(const struct keeper *k, const struct dt_place *place)
-{
-    const struct dt_roster *roster = &k->roster;
-    const int first = dt_roster_id(roster, 0);
-    int jax_port = 0;
-    char epoch[DT_EPOCH_STEP_BYTES + 16];
-    dt_epoch_step(k->options->secret, epoch);
-    snprintf(epoch + strlen(epoch), 16, " %u", roster->epoch);
-    setenv(DT_EPOCH_ENV, epoch, 1);
-    if (roster->size == roster->count && roster->epoch == 1)
-        return;
-    read_number("JAX_COORDINATOR_PORT", &jax_port);
-    const struct dt_task_facts facts = {
-        .rank = (uint32_t)place->rank,
-        .world_size = (uint32_t)place->size,
-        .local_rank = (uint32_t)place->local_rank,
-        .local_size = (uint32_t)place->local_size,
-        .node_rank = (uint32_t)place->node_rank,
-        .nodes = (uint32_t)place->nodes,
-        .jax_port = jax_port > 0 ? (unsigned)jax_port : 0,
-        .master_addr = first > 0 ? roster->rows[first].address : NULL,
-    };
-    dt_variables_each(&facts, NULL, set_if_there, NULL, NULL);
-}
-
-/* Sends its world to a worker of ours: who it is, and the hosts of all ranks,
- * one after another.
- */
-static int send_world(struct keeper *k, const struct dt_place *place)
-{
-    const struct dt_roster *roster = &k->roster;
-    const struct dt_wire_world world = {
-        .rank = place->rank,
-        .size = place->size,
-        .local_rank = place->local_rank,
-        .local_size = place->local_size,
-        .restarts = roster->restarts,
-    };
-    int *ids = calloc((size_t)roster->count, sizeof(*ids));
-    char *hosts = calloc((size_t)roster->size, DT_KEEPER_HOST_BYTES);
-    size_t used = 0;
-    for (int i = 0; ids && i < roster->count; i++)
-        if (roster->posts[i].rank >= 0)
-            ids[roster->posts[i].rank] = i;
-    for (int r = 0; ids && hosts && r < roster->size; r++)
-        used += 1 + (size_t)sprintf(hosts + used, "%s", roster->hosts[ids[r]]);
-    if (used > 0)
-        dt_wire_send(&k->worker.wire, DT_WIRE_WORLD, roster->life, &world,
-                     sizeof(world), hosts, used);
-    free(ids);
-    free(hosts);
-    return used > 0 ? 0 : -1;
-}
-
-/* Starts the worker of the next life. */
-static int try_worker(struct keeper *k, unsigned port, const void *losses,
-                      size_t losses_bytes, struct dt_error *err)
-{
-    const struct dt_keeper_options *options = k->options;
-    const struct dt_roster *roster = &k->roster;
-    struct dt_place place;
-    char *const *argv =
-        options->argv_of
-            ? options->argv_of(options->context, roster->first, roster->size)
-            : options->argv;
-    if (!argv)
-        return dt_error_set(err, EX_CONFIG, "keeper: no program for %d ranks",
-                            roster->size);
-    dt_roster_place(roster, k->id, &place);
-    set_place(k, &place);
-    if (dt_worker_start(&k->worker, options, argv, roster->restarts, port,
-                        err) < 0)
-        return -1;
-    if (!options->trains)
-        return 0;
-    if (send_world(k, &place) < 0)
-        return dt_error_set(err, EX_OSERR, "keeper: no memory");
-    dt_wire_send(&k->worker.wire, DT_WIRE_LOSSES, roster->life, losses,
-                 losses_bytes, NULL, 0);
-    return 0;
-}
-
-static void start_worker(struct keeper *k, unsigned port, const void *losses,
-                         size_t losses_bytes)
-{
-    struct dt_error err;
-    k->end = EX_UNAVAILABLE << 8;
-    if (k->asked) { /* while no worker was there to hear it */
-        report_down(k, SIGTERM);
-    } else if (try_worker(k, port, losses, losses_bytes, &err) < 0) {
-        fprintf(stderr, "disttrain: %s\n", err.text);
-        if (k->worker.pid != 0)
-            kill(k->worker.pid, SIGKILL);
-        else
-            report_down(k, err.status << 8);
-    }
-}
-
-/* Ends the worker, which may report its own error first. A program that is not
- * ours is asked, as by Slurm.
- */
-static void stop_worker(struct keeper *k)
-{
-    if (k->worker.pid == 0 || k->kill_at > 0)
-        return;
-    k->kill_at = dt_clock_now() + STOP_MS / 1e3;
-    if (!k->options->trains)
-        kill(k->worker.pid, SIGTERM);
-}
-
-static void serve_worker(struct keeper *k)
-{
-    struct dt_wire_message message;
-    int rc = dt_wire_receive(&k->worker.wire), found;
-    while ((found = dt_wire_next(&k->worker.wire, &message)) > 0)
-        if (message.type == DT_WIRE_FENCE || message.type == DT_WIRE_WHO)
-            tell_leader(k, message.type, message.body, message.bytes, NULL, 0);
-        else if (message.type == DT_WIRE_NOTE)
-            snprintf(k->note, sizeof(k->note), "%.*s", (int)message.bytes,
-                     (const char *)message.body);
-    if (rc < 0 || found < 0) /* its end comes as a signal */
-        dt_wire_close(&k->worker.wire);
-}
-
 /* --- from the leader --- */
 
 /* Notes who is where. */
-static int take_table(struct keeper *k, const struct dt_wire_message *message)
+static int take_table(struct dt_keeper *k,
+                      const struct dt_wire_message *message)
 {
     struct dt_roster *roster = &k->roster;
     const size_t rows = (size_t)k->count * sizeof(*roster->rows);
@@ -411,7 +125,7 @@ static int take_ranks(struct dt_roster *roster, const uint8_t *ranks)
 }
 
 /* A life begins; whoever has no rank in it waits. */
-static int take_go(struct keeper *k, const struct dt_wire_message *message)
+static int take_go(struct dt_keeper *k, const struct dt_wire_message *message)
 {
     struct dt_roster *roster = &k->roster;
     const size_t ranks = (size_t)k->count * sizeof(int32_t);
@@ -440,7 +154,7 @@ static int take_go(struct keeper *k, const struct dt_wire_message *message)
     for (size_t i = 0; i < count; i++)
         losses[i].at = dt_clock_now() - losses[i].at;
     if (roster->posts[k->id].rank >= 0)
-        start_worker(k, go.port, losses, count * sizeof(*losses));
+        dt_keeper_start_worker(k, go.port, losses, count * sizeof(*losses));
     free(losses);
     return 0;
 }
@@ -448,21 +162,15 @@ static int take_go(struct keeper *k, const struct dt_wire_message *message)
 /* The end of all. Whose worker has ended by itself keeps its status, so that
  * Slurm sees what it would see without keepers.
  */
-static void end_keeper(struct keeper *k, int cause)
+static void end_keeper(struct dt_keeper *k, int cause)
 {
     if (k->worker.pid != 0 || k->kill_at > 0 || !k->is_down)
         k->end = WIFSIGNALED(cause) ? EX_UNAVAILABLE << 8 : cause;
     k->over = true;
 }
 
-/* The others go on without this node, or end without a word. */
-static void leave(struct keeper *k)
-{
-    k->end = EX_UNAVAILABLE << 8;
-    k->over = true;
-}
-
-static int take_message(struct keeper *k, const struct dt_wire_message *message)
+static int take_message(struct dt_keeper *k,
+                        const struct dt_wire_message *message)
 {
     struct dt_wire_down cause;
     switch (message->type) {
@@ -471,7 +179,7 @@ static int take_message(struct keeper *k, const struct dt_wire_message *message)
     case DT_WIRE_GO:
         return take_go(k, message);
     case DT_WIRE_STOP:
-        stop_worker(k);
+        dt_keeper_stop_worker(k);
         return 0;
     case DT_WIRE_BYE:
         if (message->bytes != sizeof(cause))
@@ -486,91 +194,22 @@ static int take_message(struct keeper *k, const struct dt_wire_message *message)
                          message->body, message->bytes, NULL, 0);
         return 0;
     case DT_WIRE_LEAVE:
-        leave(k);
+        dt_keeper_leave(k);
         return 0;
     default:
         return 0; /* a beat */
     }
 }
 
-/* --- the next leader --- */
-
-static pid_t errand_of(const struct keeper *k)
-{
-    return k->leader ? k->leader->shrink.pid : 0;
-}
-
-/* Ends the worker at once. */
-static void end_worker(struct keeper *k)
-{
-    int status;
-    k->kill_at = dt_clock_now(); /* its end explains nothing */
-    while (k->worker.pid != 0) {
-        kill(k->worker.pid, SIGKILL);
-        dt_clock_sleep(0.002);
-        if (dt_worker_ended(&k->worker, errand_of(k), &status))
-            note_down(k, status);
-    }
-}
-
-/* Finds a leader among the keepers that are left: the first that answers, or
- * this one.
- */
-static int find_leader(struct keeper *k, const char *how, struct dt_error *err)
-{
-    int next = dt_roster_next_leader(&k->roster, -1);
-    while (next != k->id) {
-        int fd =
-            dt_reach_next(k->options, &k->roster, next, k->id, k->signals, err);
-        read_signals(k);
-        if (fd >= 0) {
-            k->leader_id = next;
-            dt_wire_init(&k->link, fd);
-            return 0;
-        }
-        if (k->asked)
-            return -1;
-        if (err->status != EX_TEMPFAIL)
-            next = dt_roster_next_leader(&k->roster, next);
-    }
-    if (lead(k, err) < 0)
-        return -1;
-    dt_life_inherit(k->leader, how);
-    return 0;
-}
-
-/* The leader is lost, and its node. Others may have the same reason to go on,
- * so first of all the worker ends.
- */
-static void elect(struct keeper *k, const char *how)
-{
-    struct dt_roster *roster = &k->roster;
-    struct dt_error err = {.text = ""};
-    end_worker(k);
-    dt_wire_close(&k->link);
-    dt_roster_lose(roster, roster->rows[k->leader_id].hello.node);
-    read_signals(k);
-    if (!dt_roster_has(roster, k->id) || find_leader(k, how, &err) < 0) {
-        if (err.text[0])
-            fprintf(stderr, "disttrain: %s\n", err.text);
-        leave(k);
-        return;
-    }
-    say_hello(k);
-    if (k->is_down)
-        tell_down(k);
-    k->heard = k->turned = dt_clock_now();
-}
-
-static void lose_leader(struct keeper *k, const char *how)
+static void lose_leader(struct dt_keeper *k, const char *how)
 {
     if (!k->options->replaces || k->roster.epoch == 0 || k->leader)
         end_keeper(k, EX_UNAVAILABLE << 8);
     else
-        elect(k, how);
+        dt_keeper_elect(k, how);
 }
 
-static void serve_leader(struct keeper *k)
+static void serve_leader(struct dt_keeper *k)
 {
     struct dt_wire_message message;
     int rc = dt_wire_receive(&k->link), bad = errno, found = 0;
@@ -587,14 +226,14 @@ static void serve_leader(struct keeper *k)
 
 /* --- the loop --- */
 
-static void send_beat(struct keeper *k)
+static void send_beat(struct dt_keeper *k)
 {
     struct dt_wire_beat beat;
     dt_worker_look(&k->worker, &beat);
-    tell_leader(k, DT_WIRE_BEAT, &beat, sizeof(beat), NULL, 0);
+    dt_keeper_tell(k, DT_WIRE_BEAT, &beat, sizeof(beat), NULL, 0);
 }
 
-static void look_at_clock(struct keeper *k)
+static void look_at_clock(struct dt_keeper *k)
 {
     const double now = dt_clock_now(), beat_s = k->options->beat_ms / 1e3;
     if (k->kill_at > 0 && now > k->kill_at && k->worker.pid != 0)
@@ -611,7 +250,7 @@ static void look_at_clock(struct keeper *k)
 }
 
 /* Milliseconds until look_at_clock has something to do. */
-static int patience(const struct keeper *k)
+static int patience(const struct dt_keeper *k)
 {
     const double now = dt_clock_now();
     double left = k->options->beat_ms / 1e3;
@@ -626,7 +265,7 @@ static int patience(const struct keeper *k)
  * was stopped, perhaps with all of its job: that time counts for nobody. But a
  * worker that others may have replaced meanwhile ends before it does anything.
  */
-static void excuse_pause(struct keeper *k)
+static void excuse_pause(struct dt_keeper *k)
 {
     const double now = dt_clock_now(), beat_s = k->options->beat_ms / 1e3;
     const double late = now - k->turned, more = late - 2 * beat_s;
@@ -653,8 +292,8 @@ static struct pollfd poll_wire(const struct dt_wire *wire)
 }
 
 /* Sends and receives on a wire that is ready. */
-static void serve_wire(struct keeper *k, struct dt_wire *wire, short got,
-                       void (*serve)(struct keeper *k))
+static void serve_wire(struct dt_keeper *k, struct dt_wire *wire, short got,
+                       void (*serve)(struct dt_keeper *k))
 {
     if (got & POLLOUT)
         dt_wire_flush(wire);
@@ -662,7 +301,7 @@ static void serve_wire(struct keeper *k, struct dt_wire *wire, short got,
         serve(k);
 }
 
-static void run_loop(struct keeper *k, struct pollfd *fds)
+static void run_loop(struct dt_keeper *k, struct pollfd *fds)
 {
     k->heard = k->told = k->turned = dt_clock_now();
     while (!k->over) {
@@ -676,14 +315,14 @@ static void run_loop(struct keeper *k, struct pollfd *fds)
         if (poll(fds, (nfds_t)count, patience(k)) < 0)
             continue; /* EINTR */
         excuse_pause(k);
-        serve_wire(k, &k->worker.wire, fds[2].revents, serve_worker);
+        serve_wire(k, &k->worker.wire, fds[2].revents, dt_keeper_serve_worker);
         if (fds[0].revents)
-            read_signals(k);
+            dt_keeper_read_signals(k);
         if (k->worker.pid != 0 &&
-            dt_worker_ended(&k->worker, errand_of(k), &status)) {
+            dt_worker_ended(&k->worker, dt_keeper_errand(k), &status)) {
             if (k->worker.wire.fd >= 0) /* its last words */
-                serve_worker(k);
-            report_down(k, status);
+                dt_keeper_serve_worker(k);
+            dt_keeper_report_down(k, status);
         }
         if (k->leader)
             dt_leader_serve(k->leader, fds + OWN_FDS);
@@ -693,21 +332,21 @@ static void run_loop(struct keeper *k, struct pollfd *fds)
     }
 }
 
-static int start_keeper(struct keeper *k, struct dt_error *err)
+static int start_keeper(struct dt_keeper *k, struct dt_error *err)
 {
     if (identify(k, err) < 0 || hold_signals(k, err) < 0 ||
         dt_worker_init(&k->worker, &k->before, err) < 0)
         return -1;
-    if (listen_for_others(k, err) < 0 ||
-        (k->id == 0 ? lead(k, err) : follow(k, err)) < 0)
+    if (dt_keeper_listen(k, err) < 0 ||
+        (k->id == 0 ? dt_keeper_lead(k, err) : dt_keeper_follow(k, err)) < 0)
         return -1;
-    say_hello(k);
+    dt_keeper_say_hello(k);
     return 0;
 }
 
 /* A link that has served ends with this process: the leader may wait for that.
  */
-static void free_keeper(struct keeper *k)
+static void free_keeper(struct dt_keeper *k)
 {
     dt_leader_destroy(k->leader);
     if (!k->over)
@@ -739,7 +378,7 @@ static int end_like(int status, const sigset_t *before)
 
 int dt_keeper_run(const struct dt_keeper_options *options, struct dt_error *err)
 {
-    struct keeper k = {.options = options, .signals = -1, .listener = -1};
+    struct dt_keeper k = {.options = options, .signals = -1, .listener = -1};
     struct pollfd *fds = NULL;
     dt_wire_init(&k.link, -1);
     dt_wire_init(&k.worker.wire, -1);
@@ -754,7 +393,7 @@ int dt_keeper_run(const struct dt_keeper_options *options, struct dt_error *err)
         run_loop(&k, fds);
         if (k.leader)
             dt_leader_drain(k.leader);
-        end_worker(&k);
+        dt_keeper_end_worker(&k);
     }
     free(fds);
     free_keeper(&k);

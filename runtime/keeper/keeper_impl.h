@@ -90,8 +90,8 @@ typedef bool dt_roster_fits_f(const void *context, int size);
 int dt_roster_assign(struct dt_roster *roster, long least,
                      dt_roster_fits_f *fits, const void *context);
 
-/* The keeper of a rank. */
-int dt_roster_id(const struct dt_roster *roster, int rank);
+/* The keeper of a rank; -1: it is lost. */
+int dt_roster_find(const struct dt_roster *roster, int rank);
 
 /* The keeper that leads when `after` cannot; the count: nobody. */
 int dt_roster_next_leader(const struct dt_roster *roster, int after);
@@ -419,7 +419,24 @@ void dt_leader_send_all(struct dt_leader *leader, enum dt_wire_type type,
                         const void *head, size_t head_bytes, const void *tail,
                         size_t tail_bytes);
 
-/* --- life.c: the lives of the workers: how they begin, and end --- */
+/* --- begin.c: the beginning of a life of the workers, and the end of all ---
+ */
+
+/* Starts all workers, as the roster says. */
+void dt_life_start(struct dt_leader *leader);
+
+/* Ends all because of the end of a rank: its keeper first, and then the others.
+ */
+void dt_life_end(struct dt_leader *leader, const struct dt_wire_down *cause);
+void dt_life_end_others(struct dt_leader *leader);
+
+/* Ends this part of the step, without which others may go on; or the node of
+ * the leader alone, whose place one of the others takes.
+ */
+void dt_life_step_aside(struct dt_leader *leader, const char *why);
+void dt_life_leave_node(struct dt_leader *leader);
+
+/* --- life.c: the lives of the workers, one after another --- */
 
 /* All keepers have come that are to: the first life begins, or, with a new
  * leader, the next one.
@@ -438,9 +455,6 @@ void dt_life_lose(struct dt_leader *leader, int id, const char *how);
 
 /* Ends the workers, of which `rank` does not get on for that reason. */
 void dt_life_end_hang(struct dt_leader *leader, int rank, const char *why);
-
-/* Ends all because of the end of a rank. */
-void dt_life_end(struct dt_leader *leader, const struct dt_wire_down *cause);
 
 /* What is due by the clock, or because an errand has ended. */
 void dt_life_look(struct dt_leader *leader);
@@ -482,5 +496,103 @@ bool dt_worker_starved(const struct dt_worker *worker, int status);
  * it has started are killed; `errand` is not one of them.
  */
 bool dt_worker_ended(struct dt_worker *worker, pid_t errand, int *status);
+
+/* --- the keeper itself --- */
+
+struct dt_keeper {
+    const struct dt_keeper_options *options;
+    int id, count; /* of this keeper, of all */
+    struct dt_wire_hello hello;
+    char host[DT_KEEPER_HOST_BYTES];
+    struct dt_roster roster; /* as the leader has told it last */
+    int listener;            /* -1: it is the leader's now, or there is none */
+    int leader_id;
+    struct dt_leader *leader; /* NULL: another keeper is the leader */
+    struct dt_wire link;      /* to the leader */
+    double heard, told;       /* the last message from it and to it */
+    double turned;            /* when the loop was last here */
+    int signals;              /* a signalfd */
+    sigset_t before;          /* the signals that were blocked at first */
+    bool asked;               /* a signal told this task to end */
+    struct dt_worker worker;
+    bool is_down; /* the worker of this life has ended: */
+    struct dt_wire_down down;
+    char note[DT_KEEPER_NOTE_BYTES]; /* of the worker */
+    double kill_at; /* the worker is to end until then; 0: it is not to end */
+    bool over;
+    int end; /* of this process, as from waitpid */
+};
+
+/* --- link.c: from a keeper to its leader --- */
+
+/* Whether the variable `name` is a number from 0 on. */
+bool dt_keeper_number(const char *name, int *number);
+
+/* Notes the signals that have come. */
+void dt_keeper_read_signals(struct dt_keeper *keeper);
+
+/* Sends a message to the leader; as dt_wire_send. */
+void dt_keeper_tell(struct dt_keeper *keeper, enum dt_wire_type type,
+                    const void *head, size_t head_bytes, const void *tail,
+                    size_t tail_bytes);
+
+/* Listens where the others find this keeper if it has to lead. -1: as
+ * dt_guests_listen.
+ */
+int dt_keeper_listen(struct dt_keeper *keeper, struct dt_error *err);
+
+/* Becomes the leader, and a keeper of its own like any other; or connects to
+ * the first leader. -1: EX_OSERR, EX_UNAVAILABLE; EX_TEMPFAIL, a signal.
+ */
+int dt_keeper_lead(struct dt_keeper *keeper, struct dt_error *err);
+int dt_keeper_follow(struct dt_keeper *keeper, struct dt_error *err);
+
+/* Tells the leader who this is. */
+void dt_keeper_say_hello(struct dt_keeper *keeper);
+
+/* Ends this keeper: the others go on without its node, or end without a word.
+ */
+void dt_keeper_leave(struct dt_keeper *keeper);
+
+/* --- tend.c: a keeper and its worker --- */
+
+/* The signals that ask a task to end. Slurm signals the worker, too: the keeper
+ * only has to know of it.
+ */
+enum { DT_KEEPER_ASKING = 5 };
+extern const int dt_keeper_asking[DT_KEEPER_ASKING];
+
+/* Tells the leader that the worker has ended: as noted; now, with this status
+ * as from waitpid.
+ */
+void dt_keeper_tell_down(struct dt_keeper *keeper);
+void dt_keeper_report_down(struct dt_keeper *keeper, int status);
+
+/* Starts the worker of the life that begins; a failure is reported as its end.
+ * `port` is a new MASTER_PORT, or 0; `losses` are to be recorded.
+ */
+void dt_keeper_start_worker(struct dt_keeper *keeper, unsigned port,
+                            const void *losses, size_t losses_bytes);
+
+/* Ends the worker, which may report its own error first. A program that is not
+ * ours is asked, as by Slurm.
+ */
+void dt_keeper_stop_worker(struct dt_keeper *keeper);
+
+/* Takes the messages of the worker. */
+void dt_keeper_serve_worker(struct dt_keeper *keeper);
+
+/* The process that is no child of the worker; 0: none. */
+pid_t dt_keeper_errand(const struct dt_keeper *keeper);
+
+/* Ends the worker at once. */
+void dt_keeper_end_worker(struct dt_keeper *keeper);
+
+/* --- elect.c: the next leader --- */
+
+/* The leader is lost, for the reason `how`: ends the worker and finds the next
+ * leader, or leaves.
+ */
+void dt_keeper_elect(struct dt_keeper *keeper, const char *how);
 
 #endif /* DT_KEEPER_KEEPER_IMPL_H */

@@ -282,8 +282,8 @@ static void look_at_clock(struct dt_leader *l)
         const int culprit = dt_pace_culprit(&l->pace, l->endings);
         const int rank = culprit < 0 ? 0 : culprit;
         dt_pace_describe(&l->pace, culprit,
-                         l->roster.hosts[dt_roster_id(&l->roster, rank)], hung,
-                         hang);
+                         l->roster.hosts[dt_roster_find(&l->roster, rank)],
+                         hung, hang);
         dt_life_end_hang(l, rank, hang);
     }
     dt_life_look(l);

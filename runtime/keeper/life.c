@@ -15,138 +15,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/net.h"
 #include "keeper/keeper_impl.h"
 
 enum {
-    FIRST_MS = 500, /* by which the cause ends before the others */
-    STOP_S = 10,    /* for workers to end, which are killed before */
-    CLAIM_S = 5,    /* for the file of an epoch */
+    STOP_S = 10, /* for workers to end, which are killed before */
+    CLAIM_S = 5, /* for the file of an epoch */
 };
-
-/* --- the end of all --- */
-
-/* The keeper of a rank; -1: it is lost. */
-static int find_id(const struct dt_leader *l, int rank)
-{
-    for (int i = 0; i < l->roster.count; i++)
-        if (l->roster.posts[i].rank == rank)
-            return i;
-    return -1;
-}
-
-/* The end of all, and its cause. Whose worker it was ends first, because Slurm
- * and the console report the first task that fails, and some time before the
- * others, because daemons of different nodes tell them.
- */
-void dt_life_end(struct dt_leader *l, const struct dt_wire_down *cause)
-{
-    const int first =
-        l->roster.epoch > 0 && cause->rank >= 0 ? find_id(l, cause->rank) : -1;
-    const bool waits =
-        first >= 0 && first != l->id && !dt_ended_well(cause->status);
-    l->phase = DT_ENDING;
-    l->deadline = dt_clock_now() + (waits ? FIRST_MS / 1e3 : 0);
-    l->verdict.cause = *cause;
-    if (waits) /* the leader itself cannot end before the others */
-        dt_leader_send(l, first, DT_WIRE_BYE, cause, sizeof(*cause), NULL, 0);
-}
-
-/* Tells all, and through its record the console in srun. */
-static void end_others(struct dt_leader *l)
-{
-    const int status = l->verdict.cause.status;
-    l->phase = DT_OVER;
-    if (l->options->token)
-        fprintf(
-            stderr, "disttrain: record: %s verdict %d %d\n", l->options->token,
-            WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
-            l->gone_all);
-    dt_leader_send_all(l, DT_WIRE_BYE, &l->verdict.cause,
-                       sizeof(l->verdict.cause), NULL, 0);
-}
-
-/* This part of the step ends, and others may go on. */
-static void step_aside(struct dt_leader *l, const char *why)
-{
-    fprintf(stderr, "disttrain: %s: %s\n", l->roster.hosts[l->id], why);
-    l->phase = DT_OVER;
-    dt_leader_send_all(l, DT_WIRE_LEAVE, NULL, 0, NULL, 0);
-}
-
-/* The node of the leader ends. The others see it by their connections, and one
- * of them leads.
- */
-static void leave_node(struct dt_leader *l)
-{
-    const int node = l->roster.rows[l->id].hello.node;
-    fprintf(stderr,
-            "disttrain: %s: a keeper of this node is lost: the node leaves the "
-            "step\n",
-            l->roster.hosts[l->id]);
-    l->phase = DT_OVER;
-    for (int i = 0; i < l->roster.count; i++)
-        if (l->roster.rows[i].hello.node == node)
-            dt_leader_send(l, i, DT_WIRE_LEAVE, NULL, 0, NULL, 0);
-}
-
-/* --- the beginning of a life --- */
-
-/* A port that was free just now, on the host of the leader; 0: none is known.
- */
-static unsigned find_port(void)
-{
-    unsigned port = 0;
-    int fd = dt_net_listen(NULL, &port, NULL);
-    if (fd >= 0)
-        close(fd);
-    return fd < 0 ? 0 : port;
-}
-
-/* Sends to all who has which rank, and the losses to record. */
-static int send_go(struct dt_leader *l)
-{
-    const struct dt_roster *roster = &l->roster;
-    const struct dt_verdict *verdict = &l->verdict;
-    const struct dt_wire_go go = {
-        .restarts = verdict->restarts,
-        .port = l->options->trains ? 0 : find_port(),
-        .epoch = roster->epoch,
-    };
-    const size_t ranks = (size_t)roster->count * sizeof(int32_t);
-    const size_t bytes = ranks + verdict->loss_count * sizeof(*verdict->losses);
-    uint8_t *tail = malloc(bytes);
-    if (!tail)
-        return -1;
-    for (int i = 0; i < roster->count; i++) {
-        const int32_t rank = roster->posts[i].rank;
-        memcpy(tail + (size_t)i * sizeof(rank), &rank, sizeof(rank));
-    }
-    for (size_t i = 0; i < verdict->loss_count; i++) {
-        struct dt_launch_loss loss = verdict->losses[i];
-        loss.at = dt_clock_now() - loss.at;
-        memcpy(tail + ranks + i * sizeof(loss), &loss, sizeof(loss));
-    }
-    dt_leader_send_all(l, DT_WIRE_GO, &go, sizeof(go), tail, bytes);
-    free(tail);
-    return 0;
-}
-
-static void start_life(struct dt_leader *l)
-{
-    struct dt_roster *roster = &l->roster;
-    roster->life++;
-    l->downs = l->gone = 0;
-    l->hung = l->lost_rank = -1;
-    l->fence.size = l->pace.size = roster->size;
-    dt_pace_begin(&l->pace);
-    l->phase = DT_RUNNING;
-    dt_fence_clear(&l->fence);
-    memset(l->endings, 0, (size_t)roster->count * sizeof(*l->endings));
-    roster->votes = dt_roster_nodes(roster);
-    if (send_go(l) < 0)
-        dt_life_lose(l, l->id, "out of memory");
-}
 
 /* --- whether the rest goes on --- */
 
@@ -203,7 +77,7 @@ static void describe_instead(const struct dt_leader *l, char *text,
                  l->pace.size);
     else
         snprintf(text, bytes, "node %s takes its place",
-                 roster->hosts[dt_roster_id(roster, l->lost_rank)]);
+                 roster->hosts[dt_roster_find(roster, l->lost_rank)]);
 }
 
 static void tell_restart(const struct dt_leader *l, const char *cause)
@@ -234,7 +108,7 @@ static void go_on(struct dt_leader *l)
     if (l->options->leave_out &&
         dt_errand_start(&l->shrink, run_leave_out, l) < 0)
         fprintf(stderr, "disttrain: warning: fork: %s\n", strerror(errno));
-    start_life(l);
+    dt_life_start(l);
 }
 
 static void begin_epoch(struct dt_leader *l)
@@ -275,7 +149,7 @@ static void agree(struct dt_leader *l)
                  "%d of %d nodes hear each other here: this part of the step "
                  "ends",
                  left, l->roster.votes);
-        step_aside(l, why);
+        dt_life_step_aside(l, why);
     } else if (dt_roster_assign(&l->roster, options->least, fits, l) < 0) {
         end_without(l);
     } else if (!options->dir) {
@@ -294,11 +168,13 @@ static void note_claim(struct dt_leader *l, int result)
     if (result == DT_CLAIM_OURS) {
         begin_epoch(l);
     } else if (result == DT_CLAIM_LOST) {
-        step_aside(l, "other nodes of the step go on: this part of it ends");
+        dt_life_step_aside(
+            l, "other nodes of the step go on: this part of it ends");
     } else if (l->claim_must) {
-        step_aside(l, "half of the nodes go on only if they can write a file "
-                      "to " DT_EPOCH_DIR " in run.output_dir, which has "
-                      "failed: this part of the step ends");
+        dt_life_step_aside(
+            l, "half of the nodes go on only if they can write a file "
+               "to " DT_EPOCH_DIR " in run.output_dir, which has "
+               "failed: this part of the step ends");
     } else {
         fprintf(stderr,
                 "disttrain: warning: %s: cannot be written: a checkpoint of "
@@ -318,8 +194,10 @@ static void conclude(struct dt_leader *l)
     const char *why, *host = "";
     const struct dt_ending *cause = dt_ending_cause(l->endings, count);
     if (cause) {
-        host = cause->lost ? l->lost_host
-                           : l->roster.hosts[find_id(l, cause->down.rank)];
+        host =
+            cause->lost
+                ? l->lost_host
+                : l->roster.hosts[dt_roster_find(&l->roster, cause->down.rank)];
         dt_ending_describe(cause, host, text, sizeof(text));
     }
     if (dt_verdict_restart(&l->verdict, l->options, l->endings, count,
@@ -330,7 +208,7 @@ static void conclude(struct dt_leader *l)
             agree(l);
         } else {
             tell_restart(l, text);
-            start_life(l);
+            dt_life_start(l);
         }
         return;
     }
@@ -448,7 +326,7 @@ void dt_life_lose(struct dt_leader *l, int id, const char *how)
         return;
     }
     if (node == roster->rows[l->id].hello.node) {
-        leave_node(l);
+        dt_life_leave_node(l);
         return;
     }
     dt_roster_lose(roster, node);
@@ -466,7 +344,7 @@ static void begin_step(struct dt_leader *l)
     const struct dt_wire_down cause = {.status = EX_CONFIG << 8};
     if (dt_roster_begin(&l->roster, l->options->spares) == 0) {
         l->roster.epoch = 1;
-        start_life(l);
+        dt_life_start(l);
         return;
     }
     fprintf(stderr,
@@ -541,5 +419,5 @@ void dt_life_look(struct dt_leader *l)
         dt_errand_end(&l->claim);
         note_claim(l, DT_CLAIM_FAILED);
     } else if (l->phase == DT_ENDING && due)
-        end_others(l);
+        dt_life_end_others(l);
 }

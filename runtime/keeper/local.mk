@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/keeper/begin.c \
+	runtime/keeper/elect.c \
 	runtime/keeper/errand.c \
 	runtime/keeper/fence.c \
 	runtime/keeper/guests.c \
@@ -8,11 +10,13 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/keeper/keeper_impl.h \
 	runtime/keeper/leader.c \
 	runtime/keeper/life.c \
+	runtime/keeper/link.c \
 	runtime/keeper/members.c \
 	runtime/keeper/pace.c \
 	runtime/keeper/quorum.c \
 	runtime/keeper/reach.c \
 	runtime/keeper/roster.c \
+	runtime/keeper/tend.c \
 	runtime/keeper/verdict.c \
 	runtime/keeper/worker.c \
 	# End of runtime/keeper

@@ -227,12 +227,12 @@ bool dt_roster_was_lost(const struct dt_roster *roster, int node)
     return false;
 }
 
-int dt_roster_id(const struct dt_roster *roster, int rank)
+int dt_roster_find(const struct dt_roster *roster, int rank)
 {
-    int id = 0;
-    while (roster->posts[id].rank != rank)
-        id++;
-    return id;
+    for (int i = 0; i < roster->count; i++)
+        if (roster->posts[i].rank == rank)
+            return i;
+    return -1;
 }
 
 /* The lowest rank of a node, which has one. */

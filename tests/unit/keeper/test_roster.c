@@ -171,7 +171,7 @@ static void a_place_counts_nodes_by_their_lowest_rank(void **state)
     assert_int_equal(place.node_rank, 0);
     dt_roster_place(&roster, 3, &place);
     assert_int_equal(place.node_rank, 1);
-    assert_int_equal(dt_roster_id(&roster, 0), 4);
+    assert_int_equal(dt_roster_find(&roster, 0), 4);
 }
 
 static void the_lowest_keeper_that_is_left_leads(void **state)

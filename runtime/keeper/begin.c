@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* begin.c - the leader begins a life of the workers, and the end of all */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/net.h"
+#include "keeper/keeper_impl.h"
+
+enum { FIRST_MS = 500 /* by which the cause ends before the others */ };
+
+/* --- the end of all --- */
+
+/* The end of all, and its cause. Whose worker it was ends first, because Slurm
+ * and the console report the first task that fails, and some time before the
+ * others, because daemons of different nodes tell them.
+ */
+void dt_life_end(struct dt_leader *l, const struct dt_wire_down *cause)
+{
+    const int first = l->roster.epoch > 0 && cause->rank >= 0
+                          ? dt_roster_find(&l->roster, cause->rank)
+                          : -1;
+    const bool waits =
+        first >= 0 && first != l->id && !dt_ended_well(cause->status);
+    l->phase = DT_ENDING;
+    l->deadline = dt_clock_now() + (waits ? FIRST_MS / 1e3 : 0);
+    l->verdict.cause = *cause;
+    if (waits) /* the leader itself cannot end before the others */
+        dt_leader_send(l, first, DT_WIRE_BYE, cause, sizeof(*cause), NULL, 0);
+}
+
+/* Tells all, and through its record the console in srun. */
+void dt_life_end_others(struct dt_leader *l)
+{
+    const int status = l->verdict.cause.status;
+    l->phase = DT_OVER;
+    if (l->options->token)
+        fprintf(
+            stderr, "disttrain: record: %s verdict %d %d\n", l->options->token,
+            WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+            l->gone_all);
+    dt_leader_send_all(l, DT_WIRE_BYE, &l->verdict.cause,
+                       sizeof(l->verdict.cause), NULL, 0);
+}
+
+/* This part of the step ends, and others may go on. */
+void dt_life_step_aside(struct dt_leader *l, const char *why)
+{
+    fprintf(stderr, "disttrain: %s: %s\n", l->roster.hosts[l->id], why);
+    l->phase = DT_OVER;
+    dt_leader_send_all(l, DT_WIRE_LEAVE, NULL, 0, NULL, 0);
+}
+
+/* The node of the leader ends. The others see it by their connections, and one
+ * of them leads.
+ */
+void dt_life_leave_node(struct dt_leader *l)
+{
+    const int node = l->roster.rows[l->id].hello.node;
+    fprintf(stderr,
+            "disttrain: %s: a keeper of this node is lost: the node leaves the "
+            "step\n",
+            l->roster.hosts[l->id]);
+    l->phase = DT_OVER;
+    for (int i = 0; i < l->roster.count; i++)
+        if (l->roster.rows[i].hello.node == node)
+            dt_leader_send(l, i, DT_WIRE_LEAVE, NULL, 0, NULL, 0);
+}
+
+/* --- the beginning of a life --- */
+
+/* A port that was free just now, on the host of the leader; 0: none is known.
+ */
+static unsigned find_port(void)
+{
+    unsigned port = 0;
+    int fd = dt_net_listen(NULL, &port, NULL);
+    if (fd >= 0)
+        close(fd);
+    return fd < 0 ? 0 : port;
+}
+
+/* Sends to all who has which rank, and the losses to record. */
+static int send_go(struct dt_leader *l)
+{
+    const struct dt_roster *roster = &l->roster;
+    const struct dt_verdict *verdict = &l->verdict;
+    const struct dt_wire_go go = {
+        .restarts = verdict->restarts,
+        .port = l->options->trains ? 0 : find_port(),
+        .epoch = roster->epoch,
+    };
+    const size_t ranks = (size_t)roster->count * sizeof(int32_t);
+    const size_t bytes = ranks + verdict->loss_count * sizeof(*verdict->losses);
+    uint8_t *tail = malloc(bytes);
+    if (!tail)
+        return -1;
+    for (int i = 0; i < roster->count; i++) {
+        const int32_t rank = roster->posts[i].rank;
+        memcpy(tail + (size_t)i * sizeof(rank), &rank, sizeof(rank));
+    }
+    for (size_t i = 0; i < verdict->loss_count; i++) {
+        struct dt_launch_loss loss = verdict->losses[i];
+        loss.at = dt_clock_now() - loss.at;
+        memcpy(tail + ranks + i * sizeof(loss), &loss, sizeof(loss));
+    }
+    dt_leader_send_all(l, DT_WIRE_GO, &go, sizeof(go), tail, bytes);
+    free(tail);
+    return 0;
+}
+
+void dt_life_start(struct dt_leader *l)
+{
+    const struct dt_wire_down none = {.rank = -1, .status = EX_OSERR << 8};
+    struct dt_roster *roster = &l->roster;
+    roster->life++;
+    l->downs = l->gone = 0;
+    l->hung = l->lost_rank = -1;
+    l->fence.size = l->pace.size = roster->size;
+    dt_pace_begin(&l->pace);
+    l->phase = DT_RUNNING;
+    dt_fence_clear(&l->fence);
+    memset(l->endings, 0, (size_t)roster->count * sizeof(*l->endings));
+    roster->votes = dt_roster_nodes(roster);
+    if (send_go(l) == 0)
+        return;
+    fprintf(stderr, "disttrain: keeper: no memory for %d ranks\n",
+            roster->size);
+    dt_life_end(l, &none);
+}

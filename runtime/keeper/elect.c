@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* elect.c - a keeper finds the next leader */
+#include "config.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "keeper/keeper_impl.h"
+
+/* Finds a leader among the keepers that are left: the first that answers, or
+ * this one.
+ */
+static int find_leader(struct dt_keeper *k, const char *how,
+                       struct dt_error *err)
+{
+    int next = dt_roster_next_leader(&k->roster, -1);
+    while (next != k->id) {
+        int fd =
+            dt_reach_next(k->options, &k->roster, next, k->id, k->signals, err);
+        dt_keeper_read_signals(k);
+        if (fd >= 0) {
+            k->leader_id = next;
+            dt_wire_init(&k->link, fd);
+            return 0;
+        }
+        if (k->asked)
+            return -1;
+        if (err->status != EX_TEMPFAIL)
+            next = dt_roster_next_leader(&k->roster, next);
+    }
+    if (dt_keeper_lead(k, err) < 0)
+        return -1;
+    dt_life_inherit(k->leader, how);
+    return 0;
+}
+
+/* The leader is lost, and its node. Others may have the same reason to go on,
+ * so first of all the worker ends.
+ */
+void dt_keeper_elect(struct dt_keeper *k, const char *how)
+{
+    struct dt_roster *roster = &k->roster;
+    struct dt_error err = {.text = ""};
+    dt_keeper_end_worker(k);
+    dt_wire_close(&k->link);
+    dt_roster_lose(roster, roster->rows[k->leader_id].hello.node);
+    dt_keeper_read_signals(k);
+    if (!dt_roster_has(roster, k->id) || find_leader(k, how, &err) < 0) {
+        if (err.text[0])
+            fprintf(stderr, "disttrain: %s\n", err.text);
+        dt_keeper_leave(k);
+        return;
+    }
+    dt_keeper_say_hello(k);
+    if (k->is_down)
+        dt_keeper_tell_down(k);
+    k->heard = k->turned = dt_clock_now();
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* link.c - from a keeper to its leader, which it may be itself */
+#include "config.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/proc.h"
+#include "keeper/keeper_impl.h"
+
+enum { SPARE_FDS = 32 /* of the keeper itself */ };
+
+bool dt_keeper_number(const char *name, int *number)
+{
+    const char *text = getenv(name);
+    char *end;
+    long value = text ? strtol(text, &end, 10) : -1;
+    *number = (int)value;
+    return text && end != text && *end == '\0' && value >= 0 &&
+           value <= INT_MAX;
+}
+
+void dt_keeper_read_signals(struct dt_keeper *k)
+{
+    struct signalfd_siginfo info;
+    while (read(k->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        if (info.ssi_signo != SIGCHLD)
+            k->asked = true;
+}
+
+void dt_keeper_tell(struct dt_keeper *k, enum dt_wire_type type,
+                    const void *head, size_t head_bytes, const void *tail,
+                    size_t tail_bytes)
+{
+    k->told = dt_clock_now();
+    dt_wire_send(&k->link, type, k->roster.life, head, head_bytes, tail,
+                 tail_bytes);
+}
+
+/* Listens where the others find this keeper if it has to lead. */
+int dt_keeper_listen(struct dt_keeper *k, struct dt_error *err)
+{
+    int port = 0;
+    if (k->id != 0 && !k->options->replaces)
+        return 0;
+    if (k->id == 0)
+        dt_keeper_number("MASTER_PORT", &port);
+    k->hello.port = (uint32_t)port;
+    k->listener = dt_guests_listen(&k->hello.port, err);
+    return k->listener < 0 ? -1 : 0;
+}
+
+/* Becomes the leader, and a keeper of its own like any other. */
+int dt_keeper_lead(struct dt_keeper *k, struct dt_error *err)
+{
+    int pair[2];
+    if (dt_limits_open_files(dt_leader_most(k->count) + SPARE_FDS, err) < 0)
+        return -1;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+                   pair) < 0)
+        return dt_error_set(err, EX_OSERR, "keeper: socketpair: %s",
+                            strerror(errno));
+    dt_wire_init(&k->link, pair[0]);
+    k->leader_id = k->id;
+    k->leader = dt_leader_create(k->options, &k->roster, k->id, k->listener,
+                                 pair[1], err);
+    k->listener = -1;
+    return k->leader ? 0 : -1;
+}
+
+int dt_keeper_follow(struct dt_keeper *k, struct dt_error *err)
+{
+    int fd = dt_reach_leader(k->options, k->id, k->count, k->signals, err);
+    if (fd >= 0)
+        dt_wire_init(&k->link, fd);
+    return fd < 0 ? -1 : 0;
+}
+
+void dt_keeper_say_hello(struct dt_keeper *k)
+{
+    dt_keeper_tell(k, DT_WIRE_HELLO, &k->hello, sizeof(k->hello), k->host,
+                   strlen(k->host) + 1);
+}
+
+/* The others go on without this node, or end without a word. */
+void dt_keeper_leave(struct dt_keeper *k)
+{
+    k->end = EX_UNAVAILABLE << 8;
+    k->over = true;
+}
