@@ -3,8 +3,8 @@
  * outlet.h - where records go: files of lines, and sinks
  *
  * A thread writes them. A record is written when a call returns, unless the
- * disk takes longer than some seconds: then records wait in memory, which costs one
- * warning, and the run goes on.
+ * disk takes longer than two seconds: then records wait in memory, which costs
+ * one warning, and the run goes on.
  */
 #ifndef DT_REPORT_OUTLET_H
 #define DT_REPORT_OUTLET_H
