@@ -213,6 +213,7 @@ check_PROGRAMS += \
 	tests/unit/train/test_run_open \
 	tests/unit/train/test_run_save \
 	tests/unit/train/test_run_state \
+	tests/unit/train/test_run_state_sampled \
 	tests/unit/train/test_step \
 	tests/unit/train/test_stragglers \
 	tests/unit/train/test_trace_run \
@@ -277,6 +278,7 @@ EXTRA_DIST += \
 	tests/unit/tensor_read.h \
 	tests/unit/tower.h \
 	tests/unit/train/adapter_scene.h \
+	tests/unit/train/lost_scene.h \
 	tests/unit/turned_clock.h \
 	# End of tests/unit
 
@@ -336,7 +338,8 @@ tests_unit_train_fake_nvml_so_LDADD =
 
 # It gives the units of a model of text to other parts.
 tests_unit_train_test_run_state_LDFLAGS = $(AM_LDFLAGS) \
-	-Wl,--wrap=dt_model_layout -Wl,--wrap=dt_learner_divide \
+	-Wl,--wrap=dt_model_layout -Wl,--wrap=dt_learner_divide
+tests_unit_train_test_run_state_sampled_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=dt_scoring_begin
 tests_unit_train_test_frozen_run_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=dt_model_layout

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_run_state_sampled.c - the same for runs that sample, and for references
+ * that follow: workers are killed and go on with what they have left
+ */
+#include "config.h"
+
+#include "tests/unit/train/lost_scene.h"
+
+#ifdef ENABLE_FAULT_INJECTION
+
+#define SAMPLED(name)                                                          \
+    "algorithm: " name "\n" MODEL                                              \
+    "data: {train: prompts.jsonl, max_length: 12, max_prompt_length: 4}\n"     \
+    "rollout.max_completion_length: 8\n"                                       \
+    "reward: {functions: [{type: regex, pattern: \"(?s)[ -~].*\"}]}\n"         \
+    "checkpoint: {strategy: steps, steps: 4}\n"                                \
+    "logging.steps: 2\n"                                                       \
+    "distributed.timeout_s: 20\n"
+#define SIXTEEN                                                                \
+    "training: {train_batch_size: 16, max_steps: " END ", resume: auto}\n"
+/* Four steps use a generation. */
+#define PPO                                                                    \
+    SAMPLED("ppo")                                                             \
+    SIXTEEN "ppo: {epochs: 2, num_mini_batches: 2}\n"
+
+#define GRPO                                                                   \
+    SAMPLED("grpo")                                                            \
+    "training: {train_batch_size: 8, gradient_accumulation_steps: 2, "         \
+    "max_steps: " END ", resume: auto}\n"                                      \
+    "grpo: {num_generations: 4, steps_per_generation: 4, num_iterations: 2}\n"
+#define FOLLOWS(name) name ".sync_ref: {enabled: true, alpha: 0.5, steps: 2}\n"
+
+/* Rank 0 writes down when it asks for rewards. */
+int __real_dt_scoring_begin(struct dt_run *run, struct dt_experience *of,
+                            long step, struct dt_error *err);
+int __wrap_dt_scoring_begin(struct dt_run *run, struct dt_experience *of,
+                            long step, struct dt_error *err);
+
+int __wrap_dt_scoring_begin(struct dt_run *run, struct dt_experience *of,
+                            long step, struct dt_error *err)
+{
+    if (run->spec.rank == 0) {
+        FILE *file = fopen("asked", "a");
+        fprintf(file, "rewards of step %ld\n", step);
+        fclose(file);
+    }
+    return __real_dt_scoring_begin(run, of, step, err);
+}
+
+static void a_run_goes_on_within_a_generation(void **state)
+{
+    static const struct lost grpo[] = {
+        {{"train.step:step=3:kill", "samples.keep:step=5:kill",
+          "state.commit:step=5:kill"},
+         "0 2 4 4"},
+        {{"state.settle:step=4:kill"}, "0 4"},
+    };
+    static const struct lost ppo[] = {
+        {{"learner.update:step=3:nth=2:kill"}, "0 2"},
+        {{"learner.update:step=3:nth=7:kill", "learner.update:nth=8:kill"},
+         "0 2"},
+    };
+    (void)state;
+    CHECK(1, GRPO "grpo.dynamic_sampling.enabled: true\n", grpo);
+    CHECK(1, PPO BF16, ppo);
+}
+
+static const struct lost within[] = {
+    {{"learner.update:step=3:nth=2:rank=0:kill",
+      "samples.keep:step=5:rank=0:kill"},
+     "0 2 4"},
+};
+
+static void ranks_go_on_within_a_generation(void **state)
+{
+    (void)state;
+    CHECK(2, GRPO STRATEGY("zero2"), within);
+    CHECK(2, PPO STRATEGY("zero3") BF16, within);
+}
+
+/* Rank 1 gets the generation from rank 0. */
+static void a_rank_without_memory_gets_the_generation(void **state)
+{
+    (void)state;
+    keeper.lost = 1 << 1;
+    CHECK(2, GRPO STRATEGY("ddp"), within);
+    CHECK(2, PPO STRATEGY("ddp"), within);
+    keeper.lost = 0;
+}
+
+/* Their completions are of older weights, so nobody can sample them again. */
+static void completions_that_were_sampled_ahead_are_kept(void **state)
+{
+    static const struct lost lost[] = {
+        {{"samples.keep:step=3:rank=0:kill", "state.commit:step=3:rank=0:kill"},
+         "0 2 2"},
+    };
+    (void)state;
+    keeper.asks_again = true;
+    CHECK(1, SAMPLED("grpo") SIXTEEN "rollout.overlap: 1\n", lost);
+    keeper.lost = 1 << 1;
+    CHECK(2, SAMPLED("grpo") SIXTEEN STRATEGY("ddp") "rollout.overlap: 1\n",
+          lost);
+    keeper.asks_again = false;
+    keeper.lost = 0;
+}
+
+/* It is moved after steps 2, 4 and 6, unit by unit. */
+static void a_reference_that_follows_is_moved_once(void **state)
+{
+    static const struct lost lost[] = {
+        {{"reference.move:step=2:nth=2:rank=0:kill",
+          "reference.move:step=0:nth=1:rank=0:kill",
+          "state.settle:step=4:rank=0:kill"},
+         "0 1 4"},
+    };
+    (void)state;
+    CHECK(1, PAIRS FOLLOWS("dpo") BF16, lost);
+    CHECK(2, PAIRS FOLLOWS("dpo") STRATEGY("ddp"), lost);
+    CHECK(2, GRPO FOLLOWS("grpo") "grpo.beta: 0.1\n" STRATEGY("zero3"), lost);
+}
+
+#define TEST(f) cmocka_unit_test(f)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_run_goes_on_within_a_generation),
+        TEST(ranks_go_on_within_a_generation),
+        TEST(a_rank_without_memory_gets_the_generation),
+        TEST(completions_that_were_sampled_ahead_are_kept),
+        TEST(a_reference_that_follows_is_moved_once),
+    };
+    return cmocka_run_group_tests_name("run_state_sampled", tests, enter,
+                                       small_leave);
+}
+
+#else
+
+int main(void)
+{
+    puts("1..0 # SKIP built without --enable-fault-injection");
+    return 0;
+}
+
+#endif
