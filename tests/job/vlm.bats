@@ -34,12 +34,33 @@ teardown_file() {
         cmp - "$WORK/sum"
 }
 
-@test "--align trains a reward model and dpo on pairs of its answers" {
+@test "--align trains on pairs of its answers, and with a rule alone" {
     run -1 "$DT_SRCDIR/contrib/vlm" "$WORK/none" --align
     [[ $output == "vlm: $WORK/none: first vlm $WORK/none" ]]
     STEPS=160 run -0 "$DT_SRCDIR/contrib/vlm" "$WORK/all" --align
     echo "$output"
     [[ $output == *"rm: llava, "*"dpo: llava, "* ]]
-    [[ ${lines[-1]} =~ ^"preferred by the reward model: "([0-9]+)\.[0-9]" %, by dpo: "([0-9]+)\.[0-9]" %"$ ]]
+    [[ $output =~ "preferred by the reward model: "([0-9]+)\.[0-9]" %, by dpo: "([0-9]+)\.[0-9]" %" ]]
     ((BASH_REMATCH[1] >= 60 && BASH_REMATCH[2] >= 60)) # by chance: 50
+    raised "${lines[-1]}"
+}
+
+# raised LINE: whether a rule's reward has become larger, by more than chance.
+raised() {
+    [[ $1 =~ ^"reward by the rule: 0."([0-9]+)" at first, 0."([0-9]+)" at the end"$ ]]
+    ((10#${BASH_REMATCH[2]} >= 10#${BASH_REMATCH[1]} + 5))
+}
+
+@test "two ranks learn from a rule as one does, with equal tokens" {
+    command -v mpirun >/dev/null || skip "mpirun is not installed"
+    cd "$WORK/all"
+    mv grpo alone
+    mpirun --allow-run-as-root --oversubscribe -n 2 "$DT_BUILDDIR/disttrain" \
+        train grpo.yaml >two.log || { cat two.log && return 1; }
+    # shellcheck disable=SC1090
+    source <(sed -n '/^reward() {/,/^}/p' "$DT_SRCDIR/contrib/vlm")
+    raised "reward by the rule: $(reward grpo)"
+    local key='s/.*"completions\/mean_length": \([0-9.]*\).*/\1/p'
+    diff <(sed -n "$key" alone/logs/metrics.jsonl | head -n 1) \
+        <(sed -n "$key" grpo/logs/metrics.jsonl | head -n 1)
 }
