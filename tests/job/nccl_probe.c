@@ -55,7 +55,7 @@ int main(int argc, char **argv)
         snprintf(facts.gpu, sizeof(facts.gpu), "gpu %d", world.rank);
     else
         snprintf(facts.gpu, sizeof(facts.gpu), "%s", argv[1]);
-    snprintf(facts.uuid, sizeof(facts.uuid), "%s", facts.gpu);
+    memcpy(facts.uuid, facts.gpu, sizeof(facts.uuid));
     if (dt_nccl_open(&facts.version, &err) < 0)
         return failed();
     ids = dt_nccl_meet(&world, &facts, dt_nccl_id_count(world.size, true),
