@@ -60,6 +60,7 @@ simt_parity = \
 	tests/parity/simt_offload.sh \
 	tests/parity/simt_vision.sh \
 	tests/parity/simt_vision_decode.sh \
+	tests/parity/simt_vision_sampled.sh \
 	# End of simt_parity
 TESTS += $(simt_parity)
 EXTRA_DIST += $(simt_parity)
