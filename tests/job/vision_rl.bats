@@ -258,3 +258,16 @@ killed() {
     echo "$output"
     [[ $output == *"llava/cut.jsonl:1: image 1: a damaged PNG file: it is cut short"* ]]
 }
+
+@test "the module for GPUs samples and trains as the CPU does" {
+    local device
+    export DISTTRAIN_CUDA_MODULE=${DT_CUDA_MODULE:-$DT_BUILDDIR/tests/simt/disttrain-cuda.so}
+    [[ -e $DISTTRAIN_CUDA_MODULE ]] || skip "there is no $DISTTRAIN_CUDA_MODULE"
+    for device in cpu cuda; do
+        rl llava $device "precision: {compute: fp32}" \
+            "training: {train_batch_size: 16, max_steps: 1}"
+        sed -i "s/device: cpu/device: $device, deterministic: true/" $device.yaml
+        quietly train 1 $device
+    done
+    same_begin cpu cuda
+}
