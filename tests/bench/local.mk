@@ -40,6 +40,7 @@ EXTRA_DIST += \
 	tests/bench/gpu_step.sh \
 	tests/bench/grpo.sh \
 	tests/bench/grpo_step.py \
+	tests/bench/grpo_vlm.py \
 	tests/bench/image.sh \
 	tests/bench/image_peer.py \
 	tests/bench/keeper.sh \
