@@ -2,6 +2,8 @@
 /* workspace.c - the workspaces of operations on GPUs */
 #include "config.h"
 
+#include <stdint.h>
+
 #include "ops/workspace.h"
 
 enum {
@@ -40,13 +42,18 @@ size_t dt_workspace_head_copy(enum dt_dtype type, size_t C, size_t V)
                : dt_workspace_head_columns(V) * C * dt_dtype_bytes(type);
 }
 
-/* Rows of logits of `precision` that fit into `bytes`. */
+/* Rows of logits of `precision` that fit into `bytes`. They are fewer than 2^31
+ * elements, from which on products of cuBLASLt have been wrong.
+ */
 static size_t rows_in(enum dt_dtype precision, size_t V, size_t bytes)
 {
-    const size_t rows =
-        bytes / (dt_workspace_head_columns(V) * dt_dtype_bytes(precision));
+    const size_t columns = dt_workspace_head_columns(V);
+    const size_t fit = bytes / (columns * dt_dtype_bytes(precision));
+    const size_t most =
+        INT32_MAX / columns < MOST_ROWS ? INT32_MAX / columns : MOST_ROWS;
+    const size_t rows = fit < most ? fit : most;
 
-    return rows < 1 ? 1 : rows > MOST_ROWS ? MOST_ROWS : rows;
+    return rows < 1 ? 1 : rows;
 }
 
 /* One row may have logits of either precision. */

@@ -102,13 +102,12 @@ static void no_batch_needs_more_than_the_largest(void **state)
     }
 }
 
-/* Chunks of the head on GPUs are those of the batch alone. */
-static void no_plan_for_more_rows_changes_chunks_on_a_gpu(void **state)
+/* With 8 channels, for a vocabulary. */
+static void expect_chunks(size_t V)
 {
     static const size_t most[] = {1, 700, 21000, 45000, 70000};
     static const enum dt_dtype types[] = {DT_F32, DT_BF16};
-    enum { C = 8, V = 50257 };
-    (void)state;
+    enum { C = 8 };
     for (size_t i = 0; i < 4 * sizeof(most) / sizeof(*most); i++) {
         const enum dt_dtype type = types[i % 2];
         const bool whole = i / 2 % 2;
@@ -124,6 +123,8 @@ static void no_plan_for_more_rows_changes_chunks_on_a_gpu(void **state)
                                      dt_dtype_bytes(types[p ? 0 : i % 2]);
                 if (bytes > room * sizeof(float))
                     fail_msg("%zu of %zu rows need more", n, most[i / 4]);
+                if (rows * dt_workspace_head_columns(V) > INT32_MAX)
+                    fail_msg("%zu rows at once are too many", rows);
                 if (rows != dt_workspace_head_rows(type, types[p ? 0 : i % 2],
                                                    n, C, V, own))
                     fail_msg("%zu of %zu rows are cut otherwise", n,
@@ -131,6 +132,16 @@ static void no_plan_for_more_rows_changes_chunks_on_a_gpu(void **state)
             }
         }
     }
+}
+
+/* Chunks of the head on GPUs are those of the batch alone, and have fewer than
+ * 2^31 logits.
+ */
+static void no_plan_for_more_rows_changes_chunks_on_a_gpu(void **state)
+{
+    (void)state;
+    expect_chunks(50257);
+    expect_chunks(151936);
 }
 
 /* A model with memory for 2 rows of 8 tokens, and a batch of other sizes. */
