@@ -5,6 +5,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/model/block.c \
 	runtime/model/decode.c \
 	runtime/model/decode.h \
+	runtime/model/graphs.c \
+	runtime/model/graphs.h \
 	runtime/model/inputs.c \
 	runtime/model/instance.c \
 	runtime/model/model.h \

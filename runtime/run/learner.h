@@ -9,11 +9,11 @@
 #define DT_RUN_LEARNER_H
 
 #include "comm/comm.h"
+#include "model/graphs.h"
 #include "model/model_adapter.h"
 #include "model/model.h"
 #include "optim/optim.h"
 #include "parallel/parallel.h"
-#include "run/graphs.h"
 #include "weights/weights.h"
 
 /* Staging memory for the picked tokens of a micro-batch. */

@@ -12,8 +12,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/run/exchange.h \
 	runtime/run/experience.c \
 	runtime/run/experience.h \
-	runtime/run/graphs.c \
-	runtime/run/graphs.h \
 	runtime/run/images.c \
 	runtime/run/images.h \
 	runtime/run/learner.c \

@@ -129,6 +129,7 @@ check_PROGRAMS += \
 	tests/unit/loss/test_ppo_generation \
 	tests/unit/loss/test_ppo_loss \
 	tests/unit/model/test_adapter \
+	tests/unit/model/test_graphs \
 	tests/unit/model/test_model_config \
 	tests/unit/model/test_model_format \
 	tests/unit/model/test_model_init \
@@ -166,7 +167,6 @@ check_PROGRAMS += \
 	tests/unit/rollout/test_rollout \
 	tests/unit/run/test_agree \
 	tests/unit/run/test_experience \
-	tests/unit/run/test_graphs \
 	tests/unit/run/test_groups \
 	tests/unit/run/test_models \
 	tests/unit/run/test_output \

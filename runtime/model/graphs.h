@@ -2,11 +2,13 @@
 /*
  * graphs.h - device graphs of repeated work
  *
- * The work of a micro-batch is the same for every batch of one shape: the
- * device replays it with one call a piece instead of one an operation.
+ * The work of a micro-batch, or of a token of some sequences, is the same for
+ * every batch of one shape: the device replays it with one call a piece instead
+ * of one an operation. Recordings have the addresses of what the work reads and
+ * writes, so these depend on the shape alone.
  */
-#ifndef DT_RUN_GRAPHS_H
-#define DT_RUN_GRAPHS_H
+#ifndef DT_MODEL_GRAPHS_H
+#define DT_MODEL_GRAPHS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,6 +29,9 @@ struct dt_graphs *dt_graphs_create(const struct dt_exec *exec, size_t pieces,
                                    struct dt_error *err);
 void dt_graphs_destroy(struct dt_graphs *graphs); /* NULL is fine */
 
+/* Forgets all shapes, as when addresses change. */
+void dt_graphs_forget(struct dt_graphs *graphs);
+
 /* Whether a piece of this shape was run before, so that nothing needs
  * preparation. Never if the device has no graphs.
  */
@@ -45,4 +50,4 @@ int dt_graphs_run(struct dt_graphs *graphs, const struct dt_graph_shape *shape,
                   size_t piece, void (*work)(void *ctx), void *ctx,
                   struct dt_error *err);
 
-#endif /* DT_RUN_GRAPHS_H */
+#endif /* DT_MODEL_GRAPHS_H */

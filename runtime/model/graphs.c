@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "run/graphs.h"
+#include "model/graphs.h"
 
 enum { MAX_SHAPES = 64 };
 
@@ -60,12 +60,18 @@ static void forget_shape(struct dt_graphs *graphs, size_t index)
     }
 }
 
+void dt_graphs_forget(struct dt_graphs *graphs)
+{
+    for (size_t i = 0; i < graphs->shape_count; i++)
+        forget_shape(graphs, i);
+    graphs->shape_count = 0;
+}
+
 void dt_graphs_destroy(struct dt_graphs *graphs)
 {
     if (!graphs)
         return;
-    for (size_t i = 0; i < graphs->shape_count; i++)
-        forget_shape(graphs, i);
+    dt_graphs_forget(graphs);
     free(graphs->piece);
     free(graphs);
 }

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "run/graphs.h"
 #include "device/device.h"
+#include "model/graphs.h"
 
 /* What a device with graphs was asked for. */
 static int works, recorded, replays, destroyed;
