@@ -4,18 +4,20 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "model/decode.h"
+#include "model/graphs.h"
 #include "model/model_impl.h"
 
 struct dt_decoder {
     struct dt_model *model;
     struct dt_decoder_options options;
     struct dt_cache cache;
-    struct dt_view logits;     /* (rows, V) F32 */
-    struct dt_view draws;      /* (rows) F64 */
-    struct dt_view seen;       /* (rows, V / 32) I32, or absent */
-    struct dt_view ids, logps; /* (rows) I32, F32 */
+    struct dt_graphs *graphs; /* of the logits of a number of rows */
+    struct dt_view logits;    /* (rows, V) F32 */
+    struct dt_view drawn;     /* (2, rows) of 4 bytes: ids, log-probabilities */
+    void *staging;            /* as drawn */
 };
 
 size_t dt_decoder_most_blocks(const struct dt_decoder_options *options)
@@ -23,9 +25,17 @@ size_t dt_decoder_most_blocks(const struct dt_decoder_options *options)
     return (options->length + DT_KV_BLOCK - 1) / DT_KV_BLOCK;
 }
 
+/* Words of a bit for each token. */
+static size_t seen_words(const struct dt_model_config *config)
+{
+    return (config->vocab_size + 31) / 32;
+}
+
 static struct dt_model_options model_options(
+    const struct dt_model_config *config,
     const struct dt_decoder_options *options, struct dt_buffer *memory)
 {
+    const size_t words = seen_words(config);
     return (struct dt_model_options){
         .B = 1,
         .T = options->tokens,
@@ -37,6 +47,8 @@ static struct dt_model_options model_options(
         .exact_rows = true,
         .decode = options->length,
         .table = options->rows * dt_decoder_most_blocks(options),
+        .draws = options->rows,
+        .seen = options->penalty ? options->rows * words : 0,
         .adapter = options->adapter,
         .memory = memory,
     };
@@ -58,18 +70,14 @@ static size_t place_views(struct dt_decoder *d,
                           const struct dt_decoder_options *options,
                           struct dt_buffer *memory)
 {
-    const struct dt_model_options model = model_options(options, NULL);
+    const struct dt_model_options model = model_options(config, options, NULL);
     const size_t rows = options->rows, V = config->vocab_size;
     const size_t block = dt_decoder_block_bytes(config, options->compute) /
                          dt_dtype_bytes(options->compute);
     struct dt_arena arena = {
         .buf = memory, .used = dt_model_memory_bytes(config, ops, &model)};
     d->logits = dt_arena_take(&arena, DT_F32, rows, V);
-    d->draws = dt_arena_take(&arena, DT_F64, rows, 1);
-    d->seen = dt_arena_take(&arena, DT_I32, rows,
-                            options->penalty ? (V + 31) / 32 : 0);
-    d->ids = dt_arena_take(&arena, DT_I32, rows, 1);
-    d->logps = dt_arena_take(&arena, DT_F32, rows, 1);
+    d->drawn = dt_arena_take(&arena, DT_I32, 2 * rows, 1);
     d->cache.blocks = dt_decoder_most_blocks(options);
     d->cache.pool =
         dt_arena_take(&arena, options->compute, options->blocks, block);
@@ -88,10 +96,16 @@ size_t dt_decoder_own_bytes(const struct dt_model_config *config,
                             const struct dt_ops *ops,
                             const struct dt_decoder_options *options)
 {
-    const struct dt_model_options model = model_options(options, NULL);
+    const struct dt_model_options model = model_options(config, options, NULL);
     size_t all = dt_model_activation_bytes(config, ops, &model);
     return all == SIZE_MAX ? all
                            : all - dt_model_memory_bytes(config, ops, &model);
+}
+
+/* Bytes of drawn tokens and their log-probabilities. */
+static size_t drawn_bytes(size_t rows)
+{
+    return rows * (sizeof(int32_t) + sizeof(float));
 }
 
 struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
@@ -102,7 +116,8 @@ struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
                                      const struct dt_decoder_options *options,
                                      struct dt_error *err)
 {
-    const struct dt_model_options model = model_options(options, memory);
+    const struct dt_model_options model =
+        model_options(config, options, memory);
     struct dt_decoder *d = calloc(1, sizeof(*d));
     if (!d) {
         dt_error_set(err, EX_OSERR, "out of memory");
@@ -117,6 +132,13 @@ struct dt_decoder *dt_decoder_create(const struct dt_model_config *config,
         return NULL;
     }
     d->model->cache = &d->cache;
+    d->cache.words = seen_words(config);
+    d->graphs = dt_graphs_create(exec, 1, err);
+    if (!d->graphs || exec->device->allocate_staging(drawn_bytes(options->rows),
+                                                     &d->staging, err) < 0) {
+        dt_decoder_destroy(d);
+        return NULL;
+    }
     const size_t bytes = place_views(d, config, exec->ops, options, memory);
     if (bytes <= memory->bytes)
         return d;
@@ -132,12 +154,17 @@ void dt_decoder_destroy(struct dt_decoder *d)
 {
     if (!d)
         return;
+    dt_graphs_destroy(d->graphs);
+    if (d->staging)
+        d->model->exec.device->release_staging(d->staging,
+                                               drawn_bytes(d->options.rows));
     dt_model_destroy(d->model);
     free(d);
 }
 
 void dt_decoder_use(struct dt_decoder *d, struct dt_places weights)
 {
+    dt_graphs_forget(d->graphs);
     dt_model_use(d->model, weights);
 }
 
@@ -155,15 +182,18 @@ size_t dt_decoder_place(const struct dt_model_config *config,
 }
 
 /* Forward of all units except the last. */
-static int forward_batch(struct dt_decoder *d, const struct dt_batch *batch,
-                         struct dt_error *err)
+static void forward_units(struct dt_decoder *d)
 {
-    if (dt_model_bind(d->model, batch, false, err) < 0)
-        return -1;
     const size_t last = d->model->first_unit + d->model->config.n_layer;
     for (size_t u = 0; u <= last; u++)
         dt_model_forward(d->model, u);
-    return 0;
+}
+
+static void search_apart(const struct dt_decoder *d, bool apart)
+{
+    const struct dt_ops *ops = d->model->exec.ops;
+    if (ops->search_apart)
+        ops->search_apart(apart);
 }
 
 int dt_decoder_prefill(struct dt_decoder *d, const struct dt_prompt_rows *rows,
@@ -180,7 +210,14 @@ int dt_decoder_prefill(struct dt_decoder *d, const struct dt_prompt_rows *rows,
     };
     d->cache.places = rows->places;
     d->cache.indices = d->cache.positions = d->cache.table = NULL;
-    return forward_batch(d, &batch, err);
+    d->cache.draws = NULL;
+    d->cache.seen = NULL;
+    if (dt_model_bind(d->model, &batch, false, err) < 0)
+        return -1;
+    search_apart(d, true);
+    forward_units(d);
+    search_apart(d, false);
+    return 0;
 }
 
 int32_t dt_decoder_shift(const struct dt_model_config *config,
@@ -207,42 +244,56 @@ int dt_decoder_copy(struct dt_decoder *d, int32_t to, int32_t from,
                               pool + (size_t)from * bytes, bytes, err);
 }
 
-/* Copies the first `count` elements from the host. */
-static int upload(struct dt_decoder *d, struct dt_view to, const void *from,
-                  size_t count, struct dt_error *err)
+/* The logits of the bound rows. */
+static void forward_rows(void *ctx)
 {
-    const struct dt_exec *exec = &d->model->exec;
-    if (count == 0)
-        return 0;
-    return exec->device->copy(exec->stream, dt_view_data(to), from,
-                              count * dt_dtype_bytes(to.dtype), err);
+    struct dt_decoder *d = ctx;
+    const size_t N = d->model->N, V = d->model->config.vocab_size;
+    forward_units(d);
+    dt_model_head(d->model, dt_view_slice(d->logits, 0, N * V), 0, N);
 }
 
-/* The first `count` elements to the host. */
-static int download(struct dt_decoder *d, void *to, struct dt_view from,
-                    size_t count, struct dt_error *err)
-{
-    const struct dt_exec *exec = &d->model->exec;
-    return exec->device->copy(exec->stream, to, dt_view_data(from),
-                              count * dt_dtype_bytes(from.dtype), err);
-}
-
-/* Queues the logits of rows [first, first + count) of a step. */
-static int forward_rows(struct dt_decoder *d, const struct dt_step_rows *rows,
-                        size_t first, size_t count, struct dt_error *err)
+/* Uploads rows [first, first + count) of a step, and queues their logits. Units
+ * of a tower, although it has no rows then, are not recorded.
+ */
+static int queue_rows(struct dt_decoder *d, const struct dt_step_rows *rows,
+                      size_t first, size_t count, struct dt_error *err)
 {
     const struct dt_batch batch = {
         .B = count, .T = 1, .inputs = rows->ids + first};
-    const size_t V = d->model->config.vocab_size;
-    d->cache.places = rows->places + first;
-    d->cache.indices = rows->indices + first;
-    d->cache.positions = rows->positions + first;
-    d->cache.table = rows->table + first * d->cache.blocks;
-    if (forward_batch(d, &batch, err) < 0)
+    const struct dt_graph_shape shape = {.B = count, .T = 1};
+    struct dt_cache *cache = &d->cache;
+    int rc = 0;
+    cache->places = rows->places + first;
+    cache->indices = rows->indices + first;
+    cache->positions = rows->positions + first;
+    cache->table = rows->table + first * cache->blocks;
+    cache->draws = rows->draws + first;
+    cache->seen = rows->seen ? rows->seen + first * cache->words : NULL;
+    if (dt_model_bind(d->model, &batch, false, err) < 0)
         return -1;
-    dt_model_head(d->model, dt_view_slice(d->logits, first * V, count * V), 0,
-                  count);
-    return 0;
+    search_apart(d, true);
+    if (d->model->config.vision)
+        forward_rows(d);
+    else
+        rc = dt_graphs_run(d->graphs, &shape, 0, forward_rows, d, err);
+    search_apart(d, false);
+    return rc;
+}
+
+/* Queues the draws of these rows. */
+static void draw_rows(struct dt_decoder *d, const struct dt_sampling *sampling,
+                      size_t first, size_t count)
+{
+    const struct dt_inputs *inputs = &d->model->inputs;
+    const size_t V = d->model->config.vocab_size;
+    struct dt_view logps =
+        dt_view_slice(d->drawn, d->options.rows + first, count);
+    logps.dtype = DT_F32;
+    d->model->ops->sample(d->model->stream,
+                          dt_view_slice(d->drawn, first, count), logps,
+                          dt_view_slice(d->logits, 0, count * V), inputs->draws,
+                          inputs->seen, sampling, count, V);
 }
 
 /* As `sampling` says, without the placeholders of pictures: they have no
@@ -263,6 +314,9 @@ static struct dt_sampling without_placeholders(
     return result;
 }
 
+/* Goes by as many rows as can be computed together without changing a row's
+ * bits; on a GPU these are all. One copy brings what was drawn.
+ */
 int dt_decoder_step(struct dt_decoder *d, const struct dt_step_rows *rows,
                     const struct dt_sampling *sampling, int32_t *ids,
                     float *logps, struct dt_error *err)
@@ -270,30 +324,25 @@ int dt_decoder_step(struct dt_decoder *d, const struct dt_step_rows *rows,
     const struct dt_exec *exec = &d->model->exec;
     const struct dt_sampling drawn =
         without_placeholders(sampling, &d->model->config);
-    size_t n = rows->count, V = d->model->config.vocab_size;
-    size_t words = rows->seen ? n * ((V + 31) / 32) : 0;
-    size_t most = exec->ops->some_rows > 0 ? exec->ops->some_rows : n;
+    const size_t n = rows->count;
+    const size_t most = exec->ops->some_rows > 0 ? exec->ops->some_rows : n;
+    const int32_t *staging = d->staging;
     if (n > d->options.rows)
         return dt_error_set(err, EX_SOFTWARE,
                             "a step decodes %zu rows, but there is memory for "
                             "%zu: please report this",
                             n, d->options.rows);
-    /* as many rows as can be computed together without changing a row's bits
-     */
-    for (size_t first = 0; first < n; first += most)
-        if (forward_rows(d, rows, first, n - first < most ? n - first : most,
-                         err) < 0)
+    for (size_t first = 0; first < n; first += most) {
+        const size_t count = n - first < most ? n - first : most;
+        if (queue_rows(d, rows, first, count, err) < 0)
             return -1;
-    if (upload(d, d->draws, rows->draws, n, err) < 0 ||
-        upload(d, d->seen, rows->seen, words, err) < 0)
+        draw_rows(d, &drawn, first, count);
+    }
+    if (exec->device->copy(exec->stream, d->staging, dt_view_data(d->drawn),
+                           drawn_bytes(d->options.rows), err) < 0 ||
+        exec->device->stream_wait(exec->stream, err) < 0)
         return -1;
-    exec->ops->sample(exec->stream, dt_view_slice(d->ids, 0, n),
-                      dt_view_slice(d->logps, 0, n),
-                      dt_view_slice(d->logits, 0, n * V),
-                      dt_view_slice(d->draws, 0, n),
-                      dt_view_slice(d->seen, 0, words), &drawn, n, V);
-    if (download(d, ids, d->ids, n, err) < 0 ||
-        download(d, logps, d->logps, n, err) < 0)
-        return -1;
-    return exec->device->stream_wait(exec->stream, err);
+    memcpy(ids, staging, n * sizeof(*ids));
+    memcpy(logps, staging + d->options.rows, n * sizeof(*logps));
+    return 0;
 }

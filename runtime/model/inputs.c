@@ -99,7 +99,9 @@ size_t dt_inputs_bytes(const struct dt_inputs_limits *limits)
                           limits->axes + (limits->picks ? PICKED : 0);
     return dt_staged_bytes(limits->B * sizeof(int64_t)) +
            arrays * dt_staged_bytes(limits->N * sizeof(int32_t)) +
-           dt_staged_bytes(limits->table * sizeof(int32_t));
+           dt_staged_bytes(limits->table * sizeof(int32_t)) +
+           dt_staged_bytes(limits->draws * sizeof(double)) +
+           dt_staged_bytes(limits->seen * sizeof(int32_t));
 }
 
 int dt_inputs_init(struct dt_inputs *inputs, const struct dt_exec *exec,
@@ -210,10 +212,20 @@ static void move_long_documents(int32_t *positions, size_t count,
     }
 }
 
-/* Elements of a cache's table for N tokens. */
+/* Elements of a cache's table for N tokens, of draws, and of what was seen. */
 static size_t table_count(const struct dt_cache *cache, size_t N)
 {
     return cache && cache->table ? N * cache->blocks : 0;
+}
+
+static size_t draw_count(const struct dt_cache *cache, size_t N)
+{
+    return cache && cache->draws ? N : 0;
+}
+
+static size_t seen_count(const struct dt_cache *cache, size_t N)
+{
+    return cache && cache->seen ? N * cache->words : 0;
 }
 
 static void append_cache(struct dt_inputs *inputs, struct dt_upload *upload,
@@ -223,6 +235,10 @@ static void append_cache(struct dt_inputs *inputs, struct dt_upload *upload,
     inputs->places = dt_upload_copy(upload, cache->places, N, DT_I32);
     inputs->indices = dt_upload_copy(upload, cache->indices, N, DT_I32);
     inputs->table = dt_upload_copy(upload, cache->table, count, DT_I32);
+    inputs->draws =
+        dt_upload_copy(upload, cache->draws, draw_count(cache, N), DT_F64);
+    inputs->seen =
+        dt_upload_copy(upload, cache->seen, seen_count(cache, N), DT_I32);
 }
 
 static int check_limits(const struct dt_inputs *inputs,
@@ -239,6 +255,8 @@ static int check_limits(const struct dt_inputs *inputs,
         {"numbered rows", batch->rows ? batch->B : 0, limits->B},
         {"picked tokens", batch->picked_count, most},
         {"places of a cache", table_count(cache, N), limits->table},
+        {"draws", draw_count(cache, N), limits->draws},
+        {"words of tokens seen", seen_count(cache, N), limits->seen},
     };
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
         if (sizes[i].count > sizes[i].most)

@@ -72,7 +72,8 @@ struct dt_model_options {
     float temperature; /* divides the logits of log-probabilities; 0: none */
     size_t decode; /* > 0: a decoder's, of sequences of so many positions, and
                       without a loss */
-    size_t table;  /* elements of its table of blocks */
+    size_t table;  /* elements of its table of blocks, ... */
+    size_t draws, seen; /* ... of the draws of a step, and of what was seen */
     struct dt_model_adapter adapter;
     struct dt_buffer *memory; /* for activations, dt_model_memory_bytes or more;
                                  not owned; NULL: the model allocates it */

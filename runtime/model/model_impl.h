@@ -76,13 +76,17 @@ struct dt_cache {
     const int32_t *positions; /* (B*T) of RoPE or learned, on all axes; with
                                  indices, as is */
     const int32_t *table;     /* (B*T, blocks) */
+    const double *draws;      /* (B*T) of their next tokens, with indices */
+    const int32_t *seen;      /* (B*T, words) as in ops.h, or NULL */
+    size_t words;
 };
 
 /* Limits of batches. */
 struct dt_inputs_limits {
-    size_t B, N;    /* rows, unless they have no numbers; tokens */
-    bool picks;     /* they have picked tokens */
-    size_t table;   /* elements of a cache's table */
+    size_t B, N;        /* rows, unless they have no numbers; tokens */
+    bool picks;         /* they have picked tokens */
+    size_t table;       /* elements of a cache's table, of its draws, ... */
+    size_t draws, seen; /* ... and of what was seen */
     size_t longest; /* longer documents have the second table of RoPE's angles,
                        if this is not 0 */
     size_t angles;  /* rows of the first */
@@ -105,6 +109,8 @@ struct dt_inputs {
     struct dt_view places;    /* (N) I32, in the cache, or absent */
     struct dt_view indices;   /* (N) I32, or absent: struct dt_cache */
     struct dt_view table;     /* (N, blocks) I32, or absent */
+    struct dt_view draws;     /* (N) F64, or absent */
+    struct dt_view seen;      /* (N, words) I32, or absent */
     struct dt_view rows;      /* (B) I64, or absent */
     struct dt_view picked, picked_targets; /* (picked_count) I32, or absent */
 };

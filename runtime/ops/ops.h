@@ -314,6 +314,13 @@ struct dt_ops {
      */
     const char *(*notice)(void);
 
+    /* Operations may take some seconds of a process to find the fastest way for
+     * shapes that they see first. Between true and false these are others, so
+     * that decoding, which has many shapes, leaves training its own. NULL: they
+     * never do.
+     */
+    void (*search_apart)(bool apart);
+
     /* out(N,C) = wte(V,C)[ids(N)] + wpe(P,C)[positions(N)], wpe may be absent;
      * then dropout of element t*C + c. At id -1 there are zeros in place of a
      * row of wte.

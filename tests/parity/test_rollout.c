@@ -291,9 +291,94 @@ static void nor_in_bf16(void **state)
     check_bits(*state, DT_BF16);
 }
 
+/* --- waits --- */
+
+/* Memory that copies use without waiting: what was allocated on the device or
+ * for staging.
+ */
+static struct {
+    const struct dt_device *real;
+    struct {
+        const char *data;
+        size_t bytes;
+    } known[32];
+    size_t count, waits;
+} watched;
+
+static void know(const void *data, size_t bytes)
+{
+    assert_true(watched.count < sizeof(watched.known) / sizeof(*watched.known));
+    watched.known[watched.count].data = data;
+    watched.known[watched.count++].bytes = bytes;
+}
+
+static bool is_known(const void *data)
+{
+    for (size_t i = 0; i < watched.count; i++)
+        if ((const char *)data >= watched.known[i].data &&
+            (const char *)data < watched.known[i].data + watched.known[i].bytes)
+            return true;
+    return false;
+}
+
+static int watch_allocate(size_t bytes, void **data, struct dt_error *err)
+{
+    int rc = watched.real->allocate(bytes, data, err);
+    know(*data, bytes);
+    return rc;
+}
+
+static int watch_allocate_staging(size_t bytes, void **data,
+                                  struct dt_error *err)
+{
+    int rc = watched.real->allocate_staging(bytes, data, err);
+    know(*data, bytes);
+    return rc;
+}
+
+static int watch_copy(struct dt_stream *stream, void *to, const void *from,
+                      size_t bytes, struct dt_error *err)
+{
+    watched.waits += !is_known(to) || !is_known(from);
+    return watched.real->copy(stream, to, from, bytes, err);
+}
+
+static int watch_wait(struct dt_stream *stream, struct dt_error *err)
+{
+    watched.waits++;
+    return watched.real->stream_wait(stream, err);
+}
+
+static void a_token_of_all_sequences_waits_once(void **state)
+{
+    struct reference r;
+    struct subject s;
+    begin(&r, &s, *state, DT_F32);
+    const struct dt_exec *exec = s.exec;
+    struct dt_device device = *exec->device;
+    const struct dt_exec watching = {&device, exec->ops, exec->stream};
+    struct task task = {.options = completions_options(&s, 5), .step = 1};
+    struct completions *all = calloc(1, sizeof(*all));
+    task.options.sampling.repetition_penalty = 1.1;
+    watched.real = exec->device;
+    device.allocate = watch_allocate;
+    device.allocate_staging = watch_allocate_staging;
+    device.copy = watch_copy;
+    device.stream_wait = watch_wait;
+    s.exec = &watching;
+    completions_run(&s, &task, all);
+    s.exec = exec;
+    assert_true(all->counts.steps > TOKENS);
+    assert_int_equal(watched.waits, all->counts.steps);
+    free(all);
+    end(&r, &s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        {"a_token_of_all_sequences_waits_once: gpt2",
+         a_token_of_all_sequences_waits_once, NULL, NULL, "gpt2"},
         REFERENCE_LONG_TESTS(decoding_is_the_forward_of_training),
         REFERENCE_LONG_TESTS(decoding_is_close_to_it_in_bf16),
         REFERENCE_LONG_TESTS(slots_order_blocks_and_ranks_change_nothing),

@@ -127,6 +127,7 @@ DT_CUDA_OP(library);
 DT_CUDA_OP(emulation);
 DT_CUDA_OP(attention_library);
 DT_CUDA_OP(notice);
+DT_CUDA_OP(search_apart);
 DT_CUDA_OP(embedding_forward);
 DT_CUDA_OP(embedding_backward);
 DT_CUDA_OP(scatter_rows);

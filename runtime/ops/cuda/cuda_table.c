@@ -64,6 +64,7 @@ const struct dt_ops dt_cuda_ops = {
     SLOT(emulation),
     SLOT(attention_library),
     SLOT(notice),
+    SLOT(search_apart),
     SLOT(embedding_forward),
     SLOT(embedding_backward),
     SLOT(scatter_rows),

@@ -26,12 +26,14 @@ enum { MIN_CANDIDATES = 2 };
 
 /* One autotuning starts no further candidate after CALL_SECONDS of timed work,
  * or CALL_LONGEST with the loading of kernels, which comes with their first
- * run; a process spends PROCESS_SECONDS in all: a run starts within seconds.
+ * run; a process spends PROCESS_SECONDS in all, and as much on decoding: a run
+ * starts within seconds.
  */
 static const double CALL_SECONDS = 0.02, CALL_LONGEST = 0.15;
 static const double PROCESS_SECONDS = 3.0;
 
-static double seconds_spent;
+static enum { TRAINING, DECODING, BUDGETS } budget;
+static double seconds_spent[BUDGETS];
 
 /* --- $DISTTRAIN_AUTOTUNE --- */
 
@@ -131,6 +133,11 @@ static int find_candidates(const struct dt_matmul_plan *plan,
 
 enum when { NEVER, LATER, NOW };
 
+void dt_cuda_search_apart(bool apart)
+{
+    budget = apart ? DECODING : TRAINING;
+}
+
 /* May candidates be timed? Never in deterministic mode, nor once the process
  * has spent its time on it; later if the stream is being recorded.
  */
@@ -138,7 +145,7 @@ static enum when when_to_tune(struct dt_stream *stream)
 {
     enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
 
-    if (dt_cuda_facts.deterministic || seconds_spent > PROCESS_SECONDS)
+    if (dt_cuda_facts.deterministic || seconds_spent[budget] > PROCESS_SECONDS)
         return NEVER;
     cudaStreamIsCapturing(stream->cuda, &status);
     return status == cudaStreamCaptureStatusNone ? NOW : LATER;
@@ -223,7 +230,7 @@ static int time_candidates(const struct tuning *t, int count, float *ms)
         if (ms[i] < (fastest < 0 ? INFINITY : ms[fastest]))
             fastest = i;
     }
-    seconds_spent += dt_clock_now() - begin;
+    seconds_spent[budget] += dt_clock_now() - begin;
     return fastest;
 }
 
