@@ -110,6 +110,7 @@ static size_t attention_workspace_of(const struct dt_acts_for *plan)
 {
     const struct dt_model_config *config = plan->config;
     const struct dt_model_options *options = plan->options;
+    const bool ahead = config->vision && config->vision->family->bidirectional;
     struct dt_attention attention = {
         .B = options->B,
         .T = options->T,
@@ -119,6 +120,7 @@ static size_t attention_workspace_of(const struct dt_acts_for *plan)
         .scale = dt_model_attention_scale(config),
         .softcap = (float)config->attention_softcap,
         .first = {.count = options->documents ? options->B * options->T : 0},
+        .last = {.count = ahead ? options->B * options->T : 0},
         .dropout = {.rate = options->dropout ? config->attn_dropout : 0},
     };
     enum dt_dtype type = options->compute;

@@ -128,9 +128,12 @@ static bool is_gated(const struct dt_model *m)
     return m->family->gated;
 }
 
-static enum dt_weight_order weight_order(const struct dt_model *m)
+static enum dt_weight_order weight_order(const struct dt_model *m,
+                                         enum dt_role role)
 {
-    return m->family->in_out ? DT_WEIGHT_IN_OUT : DT_WEIGHT_OUT_IN;
+    const bool in_out =
+        role < DT_MERGE_NORM_W ? m->family->in_out : m->projects_in_out;
+    return in_out ? DT_WEIGHT_IN_OUT : DT_WEIGHT_OUT_IN;
 }
 
 /* Widths of fc, of all heads of q, and of all heads of q, k and v. */
@@ -161,8 +164,8 @@ void dt_linear_forward(const struct dt_model *m, size_t u, enum dt_role role,
         const struct dt_view to = dt_view_slice(out, n * OC, rows * OC);
         const struct dt_view from = dt_view_slice(x, n * C, rows * C);
         m->ops->linear_forward(m->stream, to, from, dt_model_weight(m, u, role),
-                               dt_model_weight(m, u, role + 1), weight_order(m),
-                               rows, C, OC);
+                               dt_model_weight(m, u, role + 1),
+                               weight_order(m, role), rows, C, OC);
         low_rank_forward(m, u, role, to, from, rows, OC);
     }
 }
@@ -218,7 +221,7 @@ static void last_linear_forward(const struct dt_model *m, size_t u,
     }
     m->ops->linear_add_forward(
         m->stream, sum, base, x, dt_model_weight(m, u, role),
-        dt_model_weight(m, u, role + 1), weight_order(m), m->N, width, C);
+        dt_model_weight(m, u, role + 1), weight_order(m, role), m->N, width, C);
     low_rank_forward(m, u, role, sum, x, m->N, C);
 }
 
@@ -229,8 +232,8 @@ void dt_linear_backward(const struct dt_model *m, size_t u, enum dt_role role,
 {
     m->ops->linear_backward(m->stream, dx, dt_model_grad(m, u, role),
                             bias_grad(m, u, role, dout, accumulate), dout, x,
-                            dt_model_weight(m, u, role), weight_order(m), N, C,
-                            OC, accumulate);
+                            dt_model_weight(m, u, role), weight_order(m, role),
+                            N, C, OC, accumulate);
     low_rank_backward(m, u, role, dx, dout, x, N, OC, accumulate);
 }
 
@@ -278,6 +281,13 @@ struct dt_view dt_block_output(struct dt_model *m, size_t u)
     m->ops->combine(m->stream, m->acts.top, m->blocks[u - 1].x_mid, 1.0f,
                     m->acts.branch, 1.0f);
     return m->acts.top;
+}
+
+struct dt_view dt_block_last(const struct dt_model *m, size_t u)
+{
+    if (!adds_residual(m))
+        return m->acts.branch;
+    return u == m->config.n_layer ? m->acts.top : m->blocks[u].x;
 }
 
 void dt_residual_norm_forward(struct dt_model *m, size_t u, enum dt_role role,
@@ -382,7 +392,7 @@ static void mlp_up(const struct dt_model *m, size_t u)
         m->ops->linear_activation_forward(
             m->stream, b->act, b->fc, b->norm_2.out,
             dt_model_weight(m, u, DT_FC_W), dt_model_weight(m, u, DT_FC_W + 1),
-            weight_order(m), m->config.gate, m->N, C, I);
+            weight_order(m, DT_FC_W), m->config.gate, m->N, C, I);
         return;
     }
     linear_forward(m, u, DT_FC_W, b->fc, branch_input(m, &b->norm_2, b->x_mid),
@@ -422,8 +432,8 @@ static struct dt_view mlp_down_backward(const struct dt_model *m, size_t u,
     m->ops->linear_activation_backward(
         m->stream, d_act, dt_model_grad(m, u, DT_PROJ_W),
         bias_grad(m, u, DT_PROJ_W, d_out, accumulate), d_out, b->act, b->fc,
-        dt_model_weight(m, u, DT_PROJ_W), weight_order(m), m->config.gate, m->N,
-        I, C, accumulate);
+        dt_model_weight(m, u, DT_PROJ_W), weight_order(m, DT_PROJ_W),
+        m->config.gate, m->N, I, C, accumulate);
     return d_act;
 }
 

@@ -96,7 +96,8 @@ int dt_staged_finish(struct dt_staged *staged, const struct dt_upload *upload,
 size_t dt_inputs_bytes(const struct dt_inputs_limits *limits)
 {
     const size_t arrays = (limits->table > 0 ? DECODED : ARRAYS) +
-                          limits->axes + (limits->picks ? PICKED : 0);
+                          limits->axes + limits->ahead +
+                          (limits->picks ? PICKED : 0);
     return dt_staged_bytes(limits->B * sizeof(int64_t)) +
            arrays * dt_staged_bytes(limits->N * sizeof(int32_t)) +
            dt_staged_bytes(limits->table * sizeof(int32_t)) +
@@ -212,6 +213,29 @@ static void move_long_documents(int32_t *positions, size_t count,
     }
 }
 
+/* The last position that each attends to: its own, or the last of its picture.
+ */
+static void append_last(struct dt_inputs *inputs, struct dt_upload *upload,
+                        const struct dt_batch *batch,
+                        const struct dt_cache *cache)
+{
+    const size_t N = batch->B * batch->T;
+    const size_t count = inputs->limits.ahead ? N : 0;
+    int32_t *last = dt_upload_reserve(upload, count, DT_I32, &inputs->last);
+    if (cache && cache->indices)
+        inputs->last = (struct dt_view){0};
+    if (!inputs->last.buf)
+        return;
+    for (size_t n = 0; n < N; n++)
+        last[n] = (int32_t)(n % batch->T);
+    for (size_t i = 0; i < batch->picture_count; i++) {
+        const struct dt_batch_picture *picture = &batch->pictures[i];
+        for (size_t k = 0; k < picture->tokens; k++)
+            last[picture->first + k] =
+                (int32_t)(picture->first % batch->T + picture->tokens - 1);
+    }
+}
+
 /* Elements of a cache's table for N tokens, of draws, and of what was seen. */
 static size_t table_count(const struct dt_cache *cache, size_t N)
 {
@@ -303,6 +327,7 @@ int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
         return -1;
     inputs->ids = dt_upload_copy(&upload, batch->inputs, N, DT_I32);
     inputs->first = dt_upload_copy(&upload, batch->doc_start, N, DT_I32);
+    append_last(inputs, &upload, batch, cache);
     append_positions(inputs, &upload, batch, cache);
     if (cache) {
         append_cache(inputs, &upload, cache, N);

@@ -171,6 +171,7 @@ struct dt_model *dt_model_create_part(
                            .adapter_on = adapts,
                            .adapted = adapted,
                            .blocks = blocks,
+                           .projects_in_out = vision && vision->family->in_out,
                            .first_unit = dt_model_first_unit(config)};
     m->config.text = NULL;
     if (adapts)

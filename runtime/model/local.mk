@@ -13,6 +13,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/model/model_adapter.c \
 	runtime/model/model_adapter.h \
 	runtime/model/model_impl.h \
+	runtime/model/projector.c \
+	runtime/model/sparse_map.c \
 	runtime/model/tower.c \
 	runtime/model/tower_rows.c \
 	runtime/model/transformer.c \

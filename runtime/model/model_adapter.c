@@ -110,7 +110,7 @@ struct modules {
 };
 
 /* Whether parameter i is the weight of a linear layer: those of blocks, and of
- * the projector.
+ * projectors, but not a matrix that is a parameter by itself.
  */
 static bool is_linear(const struct modules *m, size_t i)
 {
@@ -121,7 +121,8 @@ static bool is_linear(const struct modules *m, size_t i)
         [DT_PART_PROJECTOR] = m->adapter->projector,
         [DT_PART_VISION] = unit->kind == DT_UNIT_BLOCK && m->adapter->vision,
     };
-    return param->ndim == 2 && within[unit->part];
+    return param->ndim == 2 && dt_str_ends_with(param->name, WEIGHT) &&
+           within[unit->part];
 }
 
 static bool is_default(const char *name)

@@ -92,6 +92,7 @@ struct dt_inputs_limits {
     size_t angles;  /* rows of the first */
     size_t axes;    /* rows of positions */
     size_t merge;   /* patches on the side of a feature, with several axes */
+    bool ahead;     /* tokens of a picture attend to later ones of it */
 };
 
 struct dt_inputs {
@@ -140,6 +141,37 @@ void dt_inputs_fini(struct dt_inputs *inputs);
 int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
                      const struct dt_cache *cache, struct dt_error *err);
 
+/* --- sparse_map.c: sparse matrices of a batch on the device --- */
+
+struct dt_sparse_size {
+    size_t rows, columns, entries; /* at most so many of these */
+};
+
+/* A matrix that is filled in staging memory, row after row, and on the device
+ * the matrix and its transposed.
+ */
+struct dt_sparse_map {
+    struct dt_sparse_size size;
+    int32_t *starts, *columns; /* as in struct dt_sparse */
+    float *values;
+    int32_t *back_starts, *back_columns; /* of the transposed */
+    float *back_values;
+    size_t row, entry; /* so far */
+    struct dt_sparse plain, transposed;
+};
+
+/* Bytes of both. */
+size_t dt_sparse_map_bytes(const struct dt_sparse_size *size);
+
+/* Begins an empty one of this size. */
+void dt_sparse_map_begin(struct dt_sparse_map *map, struct dt_upload *upload,
+                         const struct dt_sparse_size *size);
+
+/* Adds an entry to the current row; ends that; ends all rows. */
+void dt_sparse_map_add(struct dt_sparse_map *map, size_t column, float value);
+void dt_sparse_map_end_row(struct dt_sparse_map *map);
+void dt_sparse_map_finish(struct dt_sparse_map *map);
+
 /* --- tower_rows.c: the pictures of a batch on the device ---
  *
  * Letters: P patches; N rows of the tower, which are these and those of
@@ -186,6 +218,9 @@ struct dt_tower_rows {
                               absent without any */
     struct dt_tower_run *runs; /* (run_count) of these */
     size_t run_count;
+    struct dt_sparse_map pool;   /* (M, N) if features are means of rows */
+    struct dt_sparse_map places; /* (N, vision->places^2) if positions are
+                                    interpolated */
 };
 
 /* Whether features are made of other rows than all in their order. */
@@ -193,7 +228,8 @@ static inline bool dt_tower_rows_gather(const struct dt_vision_config *vision,
                                         const struct dt_tower_size *size)
 {
     return vision->class_first || vision->patch_dropped ||
-           vision->tap_count > 1 || size->tile > 0;
+           vision->tap_count > 1 || vision->pooled || vision->deep_count > 0 ||
+           size->tile > 0;
 }
 
 /* The most rows of such pictures; `least` as in struct dt_tower_size. */
@@ -352,6 +388,7 @@ struct dt_model {
     struct dt_block *blocks;      /* (n_layer) */
     const struct dt_cache *cache; /* NULL: none */
 
+    bool projects_in_out;   /* of a tower: files have projectors' so */
     size_t first_unit;      /* of the layout: those of a tower come before */
     struct dt_tower *tower; /* NULL: there is none */
     size_t kept;            /* units of it whose output is there */
@@ -437,6 +474,11 @@ void dt_block_backward(struct dt_model *m, size_t u, bool accumulate);
 /* The residual stream behind block u, computed if the block has left a pair. */
 struct dt_view dt_block_output(struct dt_model *m, size_t u);
 
+/* What is added to if something is added behind block u: that stream, or the
+ * second of the pair.
+ */
+struct dt_view dt_block_last(const struct dt_model *m, size_t u);
+
 /* out(N, OC) = x(N, C) w + b, with the pairs of an adapter */
 void dt_linear_forward(const struct dt_model *m, size_t u, enum dt_role role,
                        struct dt_view out, struct dt_view x, size_t N, size_t C,
@@ -473,30 +515,36 @@ void dt_norm_backward(struct dt_model *m, size_t u, enum dt_role role,
 
 /* --- tower.c: the units in front of a language model --- */
 
-/* Activations of these units besides those of blocks; letters as in struct
- * dt_pictures, K is the width of what a feature is made of.
+/* Activations of a projector; letters as in struct dt_tower_rows, K is the
+ * width of what a feature is made of.
  */
+struct dt_projector_acts {
+    struct dt_view merged;      /* (M, K) what features are made of */
+    struct dt_norm norm;        /* of that, if it is normed */
+    struct dt_view hidden, act; /* (M, inner) */
+    struct dt_view features;    /* (M, width) */
+    struct dt_view d_features;  /* (M, width) */
+    struct dt_view d_merged;    /* (M, K) */
+};
+
+/* Activations of these units besides those of blocks. */
 struct dt_tower_acts {
     struct dt_view
         embedded;          /* (N, C) if the embedding is normed, before that */
     struct dt_norm norm_0; /* of it, without an output */
     struct dt_view
         tap; /* (M g, C) a workspace for rows of one of several taps */
-    struct dt_view merged;      /* (M, K) what features are made of */
-    struct dt_norm merge_norm;  /* of that, if it is normed */
-    struct dt_view hidden, act; /* (M, inner) */
-    struct dt_view features;    /* (M, width) */
+    struct dt_projector_acts projectors[1 + DT_VISION_MAX_TAPS];
 
-    /* These two groups share memory: the embedding comes first and goes back
-     * last.
+    /* These two groups, of which gradients of projectors are the second, too,
+     * share memory: the embedding comes first and goes back last.
      */
-    struct dt_view patches;    /* (P, row) */
-    struct dt_view cells;      /* (P + 1, C) their products, and the class; in
-                                  backward, their gradients */
-    struct dt_view d_features; /* (M, width) */
-    struct dt_view d_act;      /* (M, inner) */
-    struct dt_view d_merged;   /* (M, K) */
-    struct dt_view d_input;    /* (M, K) behind the norm, if there is one */
+    struct dt_view patches; /* (P, row) */
+    struct dt_view cells;   /* (P + 1, C) their products, and the class; in
+                               backward, their gradients */
+    struct dt_view d_act;   /* (M, inner), of one projector at a time */
+    struct dt_view d_input; /* (M, K) behind the norm, if there is one, likewise
+                             */
 };
 
 /* What a tower depends on. */
@@ -540,12 +588,40 @@ int dt_tower_bind(struct dt_tower *t, const struct dt_batch *batch, bool train,
 void dt_tower_forward(struct dt_tower *t, size_t u);
 void dt_tower_backward(struct dt_tower *t, size_t u, bool accumulate);
 
-/* x(N, C) of the text += the features at their tokens */
-void dt_tower_add_features(const struct dt_tower *t, struct dt_view x,
+/* --- projector.c: from blocks of a tower to the stream of the text --- */
+
+/* The unit of projector k. */
+static inline size_t dt_projector_unit(const struct dt_tower *t, size_t k)
+{
+    return t->vision->tower.n_layer + 2 + k;
+}
+
+/* Whether something is made of the output of block u. */
+bool dt_tower_taps(const struct dt_vision_config *vision, size_t u);
+
+/* Takes the rows of features from x(N, C), the output of block u or of the norm
+ * behind the last one, if it is tapped.
+ */
+void dt_tap_forward(struct dt_tower *t, size_t u, struct dt_view x);
+
+/* d(N, C) += the gradients of these rows */
+void dt_tap_backward(const struct dt_tower *t, size_t u, struct dt_view d);
+
+/* Queue the passes of projector k: from its merged rows to features; from their
+ * gradients to those of merged rows, unless nothing below is trained.
+ */
+void dt_projector_forward(const struct dt_tower *t, size_t k);
+void dt_projector_backward(const struct dt_tower *t, size_t k, bool accumulate);
+
+/* x(N, C) of the text += at their tokens the features that are added behind
+ * block `u` of it, 0: its embedding; nothing without any.
+ */
+void dt_tower_add_features(const struct dt_tower *t, size_t u, struct dt_view x,
                            size_t N);
 
-/* Takes the gradients of features from d(N, C), that of x. */
-void dt_tower_take_gradients(const struct dt_tower *t, struct dt_view d);
+/* Takes the gradients of these features from d(N, C), that of x. */
+void dt_tower_take_gradients(const struct dt_tower *t, size_t u,
+                             struct dt_view d);
 
 /* --- transformer.c --- */
 

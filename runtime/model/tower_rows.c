@@ -13,6 +13,7 @@
  */
 #include "config.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,7 +86,7 @@ static void count_arrays(const struct dt_vision_config *v,
         [LAST] = N,
         [NEAR_FIRST] = v->window > 0 ? N : 0,
         [NEAR_LAST] = v->window > 0 ? N : 0,
-        [SOURCES] = gathers ? parts : 0,
+        [SOURCES] = gathers && !v->pooled ? parts : 0,
         [SLOTS] = v->tap_count > 1 ? v->tap_count * parts : 0,
         [TOKENS] = M,
         [COPIES] = size->copied,
@@ -93,12 +94,35 @@ static void count_arrays(const struct dt_vision_config *v,
     memcpy(counts, all, sizeof(all));
 }
 
+enum { TAPS = 4 }; /* rows of a table that are interpolated */
+
+/* Of the means of rows that are features; rows 0: there are none. */
+static struct dt_sparse_size pool_size(const struct dt_vision_config *v,
+                                       const struct dt_tower_size *size)
+{
+    const size_t M = v->pooled ? size->features : 0;
+    return (struct dt_sparse_size){M, size->rows, M * v->merge * v->merge};
+}
+
+/* Of positions between those that are learned. */
+static struct dt_sparse_size places_size(const struct dt_vision_config *v,
+                                         const struct dt_tower_size *size)
+{
+    const size_t N = v->places > 0 ? size->rows : 0;
+    return (struct dt_sparse_size){N, v->places * v->places,
+                                   TAPS * size->patches};
+}
+
 size_t dt_tower_rows_bytes(const struct dt_vision_config *vision,
                            const struct dt_tower_size *size)
 {
     const size_t row = dt_vision_row_bytes(vision);
+    const struct dt_sparse_size pool = pool_size(vision, size);
+    const struct dt_sparse_size places = places_size(vision, size);
     size_t counts[ARRAYS], bytes = dt_staged_bytes(size->patches * row);
     count_arrays(vision, size, counts);
+    bytes += pool.rows > 0 ? dt_sparse_map_bytes(&pool) : 0;
+    bytes += places.rows > 0 ? dt_sparse_map_bytes(&places) : 0;
     for (int i = 0; i < ARRAYS; i++)
         bytes += dt_staged_bytes(counts[i] * sizeof(int32_t));
     return bytes + dt_staged_bytes(sizeof(int64_t));
@@ -125,9 +149,11 @@ void dt_tower_rows_fini(struct dt_tower_rows *pictures)
 /* Arrays being filled, and how far they are. */
 struct maps {
     const struct dt_vision_config *v;
-    int32_t *of[ARRAYS]; /* NULL: not needed */
-    size_t N, parts;     /* of all pictures: rows, and parts of features */
-    size_t cells, tile;  /* patches; of attention, 0: any */
+    int32_t *of[ARRAYS];                    /* NULL: not needed */
+    struct dt_sparse_map *pool, *places;    /* likewise */
+    const struct dt_batch_picture *picture; /* that is being added */
+    size_t N, parts;    /* of all pictures: rows, and parts of features */
+    size_t cells, tile; /* patches; of attention, 0: any */
     size_t cell, row, part, feature, copy; /* so far */
 };
 
@@ -136,6 +162,36 @@ static void set(const struct maps *maps, enum array array, size_t i,
 {
     if (maps->of[array])
         maps->of[array][i] = (int32_t)value;
+}
+
+/* Where place i of `count` is in a row of `side` places whose ends are the
+ * same: the first of two neighbors, and their parts in it, in fp32 as in
+ * transformers.
+ */
+static size_t stretch(size_t i, size_t count, size_t side, float parts[2])
+{
+    const float last = count > 1 ? (float)(count - 1) : 1.0f;
+    const float at = (float)i * (float)(side - 1) / last;
+    const float first = floorf(at);
+    parts[0] = 1.0f - (at - first);
+    parts[1] = at - first;
+    return (size_t)first;
+}
+
+/* The position of a row, interpolated between those of a table. */
+static void add_place(const struct maps *maps, size_t y, size_t x)
+{
+    const size_t side = maps->v->places;
+    float down[2], across[2];
+    const size_t top = stretch(y, maps->picture->height, side, down);
+    const size_t left = stretch(x, maps->picture->width, side, across);
+    for (size_t i = 0; i < TAPS; i++) {
+        const size_t v = top + i / 2, u = left + i % 2;
+        dt_sparse_map_add(maps->places,
+                          (v < side ? v : side - 1) * side +
+                              (u < side ? u : side - 1),
+                          down[i / 2] * across[i % 2]);
+    }
 }
 
 /* The row of patch `cell`, `y` down and `x` across; cell == maps->cells: of the
@@ -152,6 +208,10 @@ static void add_row(struct maps *maps, size_t cell, size_t y, size_t x)
         maps->of[CLASSES][n] = class ? 0 : -1;
     if (!class)
         set(maps, CELL_ROWS, cell, n);
+    if (maps->places && !class)
+        add_place(maps, y, x);
+    if (maps->places)
+        dt_sparse_map_end_row(maps->places);
     if (!v->tower.family->learns_positions) {
         set(maps, PLACES, n, y);
         set(maps, PLACES, maps->N + n, x);
@@ -162,13 +222,23 @@ static void add_row(struct maps *maps, size_t cell, size_t y, size_t x)
     set(maps, PLACES, n, class ? 0 : v->class_first + y * v->grid + x);
 }
 
+/* Where part i of the features goes. */
+static void set_slots(const struct maps *maps, size_t i)
+{
+    const size_t taps = maps->v->tap_count;
+    for (size_t k = 0; k < taps; k++)
+        set(maps, SLOTS, k * maps->parts + i, i * taps + k);
+}
+
 /* A part of a feature: the row that was added last. */
 static void add_part(struct maps *maps)
 {
-    const size_t taps = maps->v->tap_count, i = maps->part++;
+    const size_t i = maps->part++;
     set(maps, SOURCES, i, maps->row - 1);
-    for (size_t k = 0; k < taps; k++)
-        set(maps, SLOTS, k * maps->parts + i, i * taps + k);
+    set_slots(maps, i);
+    if (maps->pool)
+        dt_sparse_map_add(maps->pool, maps->row - 1,
+                          1.0f / (float)(maps->v->merge * maps->v->merge));
 }
 
 /* The rows of a feature, `y` down and `x` across of `width` features. */
@@ -182,8 +252,11 @@ static void add_feature(struct maps *maps, size_t y, size_t x, size_t width,
         if (!dropped)
             add_part(maps);
     }
-    if (!dropped)
-        set(maps, TOKENS, maps->feature++, token);
+    if (dropped)
+        return;
+    if (maps->pool)
+        dt_sparse_map_end_row(maps->pool);
+    set(maps, TOKENS, maps->feature++, token);
 }
 
 /* Lets the rows from `first` on see each other and no others. */
@@ -216,6 +289,8 @@ static void add_filler(struct maps *maps)
     maps->of[CELLS][n] = -1;
     if (maps->of[CLASSES])
         maps->of[CLASSES][n] = -1;
+    if (maps->places)
+        dt_sparse_map_end_row(maps->places);
     set(maps, PLACES, n, 0);
     if (!maps->v->tower.family->learns_positions)
         set(maps, PLACES, maps->N + n, 0);
@@ -253,6 +328,7 @@ static void add_picture(struct maps *maps,
     const size_t side = v->window > 0 ? v->window : longer;
     const size_t first = maps->row;
     size_t token = picture->first;
+    maps->picture = picture;
     if (v->class_first)
         add_row(maps, maps->cells, 0, 0);
     if (v->class_kept) {
@@ -303,19 +379,23 @@ static void add_copy(struct maps *maps, struct dt_tower_rows *pictures,
     run->count += copy->tokens;
 }
 
-/* Rows and features up to the fewest. */
-static void add_fillers(struct maps *maps, const struct dt_tower_size *size)
+/* Adds rows and features up to the fewest. */
+static void end_maps(struct maps *maps, const struct dt_tower_size *size)
 {
     for (size_t p = maps->cell; p < size->patches; p++)
         maps->of[CELL_ROWS][p] = -1;
     while (maps->row < maps->N)
         add_filler(maps);
-    while (maps->part < maps->parts) {
-        add_part(maps);
-        maps->of[SOURCES][maps->part - 1] = -1;
+    for (size_t i = maps->part; maps->of[SOURCES] && i < maps->parts; i++) {
+        maps->of[SOURCES][i] = -1;
+        set_slots(maps, i);
     }
     while (maps->feature < size->features)
         maps->of[TOKENS][maps->feature++] = -1;
+    if (maps->pool)
+        dt_sparse_map_finish(maps->pool);
+    if (maps->places)
+        dt_sparse_map_finish(maps->places);
 }
 
 /* --- the upload --- */
@@ -434,6 +514,17 @@ static void share_views(struct dt_tower_rows *pictures,
     inputs->near_last = views[NEAR_LAST];
 }
 
+/* NULL: there is none. */
+static struct dt_sparse_map *begin_matrix(struct dt_sparse_map *map,
+                                          struct dt_upload *upload,
+                                          struct dt_sparse_size size)
+{
+    if (size.rows == 0)
+        return NULL;
+    dt_sparse_map_begin(map, upload, &size);
+    return map;
+}
+
 int dt_tower_rows_upload(struct dt_tower_rows *pictures,
                          struct dt_inputs *inputs, const struct dt_batch *batch,
                          struct dt_error *err)
@@ -466,12 +557,16 @@ int dt_tower_rows_upload(struct dt_tower_rows *pictures,
     }
     for (int i = 0; i < ARRAYS; i++)
         maps.of[i] = dt_upload_reserve(&upload, counts[i], DT_I32, &views[i]);
+    maps.pool =
+        begin_matrix(&pictures->pool, &upload, pool_size(v, &pictures->size));
+    maps.places = begin_matrix(&pictures->places, &upload,
+                               places_size(v, &pictures->size));
     for (size_t i = 0; i < batch->picture_count; i++)
         if (batch->pictures[i].repeats == 0)
             add_picture(&maps, &batch->pictures[i]);
         else
             add_copy(&maps, pictures, batch, i);
-    add_fillers(&maps, &pictures->size);
+    end_maps(&maps, &pictures->size);
     share_views(pictures, inputs, views);
     return dt_staged_finish(&pictures->staged, &upload, err);
 }

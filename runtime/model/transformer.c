@@ -89,8 +89,15 @@ static void embedding_forward(struct dt_model *m)
     }
     const bool after = m->scales.features;
     scale(m, m->blocks[0].x, after ? 1.0f : m->scales.embedding);
-    dt_tower_add_features(m->tower, m->blocks[0].x, m->N);
+    dt_tower_add_features(m->tower, 0, m->blocks[0].x, m->N);
     scale(m, m->blocks[0].x, after ? m->scales.embedding : 1.0f);
+}
+
+static void block_forward(struct dt_model *m, size_t u)
+{
+    dt_block_forward(m, u, false);
+    if (m->tower)
+        dt_tower_add_features(m->tower, u, dt_block_last(m, u), m->N);
 }
 
 void dt_model_forward(struct dt_model *m, size_t u)
@@ -102,7 +109,7 @@ void dt_model_forward(struct dt_model *m, size_t u)
     else if (u == m->first_unit)
         embedding_forward(m);
     else
-        dt_block_forward(m, u - m->first_unit, false);
+        block_forward(m, u - m->first_unit);
 }
 
 /* The output of the last block and its norm, for `count` rows from `first`. */
@@ -304,10 +311,10 @@ static void embedding_backward(struct dt_model *m, bool accumulate)
                                  m->config.n_embd, &dropout);
     const bool after = m->tower && m->scales.features;
     if (m->tower && !after)
-        dt_tower_take_gradients(m->tower, d_stream);
+        dt_tower_take_gradients(m->tower, 0, d_stream);
     scale(m, d_stream, m->scales.embedding);
     if (after)
-        dt_tower_take_gradients(m->tower, d_stream);
+        dt_tower_take_gradients(m->tower, 0, d_stream);
     if (dwte.count == 0)
         return;
     if (!dt_model_tied(&m->config) && !accumulate)
@@ -318,6 +325,13 @@ static void embedding_backward(struct dt_model *m, bool accumulate)
                                accumulate);
 }
 
+static void block_backward(struct dt_model *m, size_t u, bool accumulate)
+{
+    if (m->tower)
+        dt_tower_take_gradients(m->tower, u, m->acts.d_stream);
+    dt_block_backward(m, u, accumulate);
+}
+
 void dt_model_backward(struct dt_model *m, size_t u, bool accumulate)
 {
     if (u < m->first_unit)
@@ -325,5 +339,5 @@ void dt_model_backward(struct dt_model *m, size_t u, bool accumulate)
     else if (u == m->first_unit)
         embedding_backward(m, accumulate);
     else
-        dt_block_backward(m, u - m->first_unit, accumulate);
+        block_backward(m, u - m->first_unit, accumulate);
 }

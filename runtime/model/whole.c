@@ -2,6 +2,7 @@
 /* whole.c - a model as a whole: its text, what a batch gives it, and a tower */
 #include "config.h"
 
+#include "model/family/family.h"
 #include "model/model_impl.h"
 
 /* B * T may overflow, but then there is no plan of the activations. */
@@ -19,6 +20,7 @@ static struct dt_inputs_limits limits_of(const struct dt_model_config *config,
         .angles = dt_rope_rows(options),
         .axes = dt_rope_axes(config),
         .merge = config->vision ? config->vision->merge : 1,
+        .ahead = config->vision && config->vision->family->bidirectional,
     };
 }
 

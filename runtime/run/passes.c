@@ -130,14 +130,15 @@ static void unit_backward(void *ctx)
         dt_model_backward(learner->model, unit->u, unit->accumulate);
 }
 
-/* Runs the work of a unit, or its recording. A tower, and the embedding that
- * adds its features, have other sizes in each batch: they cannot be recorded.
+/* Runs the work of a unit, or its recording. A tower, and what adds its
+ * features to the text, have other sizes in each batch: they cannot be
+ * recorded.
  */
 static int run_unit(struct unit *unit, const struct dt_graph_shape *shape,
                     size_t piece, void (*work)(void *ctx), struct dt_error *err)
 {
     const struct dt_model_config *config = &unit->learner->spec->config;
-    if (!config->vision || unit->u > dt_model_first_unit(config))
+    if (!config->vision || unit->u > dt_model_last_fed(config))
         return dt_graphs_run(unit->learner->graphs, shape, piece, work, unit,
                              err);
     work(unit);

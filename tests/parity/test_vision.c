@@ -49,7 +49,7 @@ static float *features_of(struct subject *s, const struct picture_variant *v,
     const size_t C = v->config.n_embd;
     struct dt_error err;
     subject_forward(s, &v->batch, false);
-    const struct dt_view features = t->acts.features;
+    const struct dt_view features = t->acts.projectors[0].features;
     const struct dt_view tokens = t->pictures.tokens;
     const size_t M = tokens.count, N = v->batch.B * v->batch.T;
     float *got = malloc(M * C * sizeof(*got));

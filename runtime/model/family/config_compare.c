@@ -82,6 +82,9 @@ static void list_vision_traits(const struct dt_model_config *c,
     static const char of_tower[] = "vision_config.";
     const struct dt_vision_config *v = c->vision;
     const char *type = v->family->type;
+    const double merged =
+        (double)(v->pooled ? dt_vision_features(v, v->grid, v->grid)
+                           : v->merge);
     const bool drops = v->patch_dropped || (v->class_first && !v->class_kept);
     const struct trait all[VISION_TRAITS] = {
         {NULL, "model_type", digest(type, strlen(type)), type, DT_FIELD_REAL},
@@ -104,7 +107,7 @@ static void list_vision_traits(const struct dt_model_config *c,
          "a list", DT_FIELD_REAL},
         {NULL, "vision_feature_select_strategy", drops, strategies[drops],
          DT_FIELD_REAL},
-        {NULL, v->family->merge_key, (double)v->merge, NULL, DT_FIELD_COUNT},
+        {NULL, v->family->merge_key, merged, NULL, DT_FIELD_COUNT},
         {NULL, "projector_hidden_act", v->activation,
          dt_activation_name(v->activation), DT_FIELD_REAL},
         {NULL, "multimodal_projector_bias", v->projector_bias, NULL,

@@ -83,7 +83,7 @@ static void take_root(struct dt_model_config *config,
 {
     struct dt_model_config own = {.family = config->family,
                                   .vocab_size = config->vocab_size};
-    bool tied = false;
+    bool tied = family->tied;
     dt_config_parse_flag(root, "tie_word_embeddings", &tied, problems);
     config->tie_word_embeddings =
         tied || (config->tie_word_embeddings && !family->ties_root);

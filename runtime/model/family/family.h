@@ -223,8 +223,17 @@ struct dt_vision_family {
     const char *const names[DT_NAMES][DT_SPELLINGS];
     const struct dt_param_row *projector; /* its parameters; a row without a
                                              name ends them */
+    const struct dt_param_row *deep; /* those of the others, in the same order;
+                                        NULL: there are none */
+    const char *deep_names; /* names of the k-th begin as the tower's, then with
+                               this and "k." */
+    bool shifted;           /* their norms multiply by 1 + w */
+    bool in_out;            /* files have their matrix as (in, out) */
+    bool bidirectional;    /* in the text the tokens of a picture attend to each
+                              other, also to later ones */
     const char *merge_key; /* the key of how many patches become one feature */
     bool ties_root; /* tie_word_embeddings of text_config does not count */
+    bool tied;      /* that of a file without the key */
     size_t token;   /* image_token_id, or ... */
     const char *token_index; /* ... an older key for it, or NULL */
     size_t video;            /* video_token_id; 0: none */

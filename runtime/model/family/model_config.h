@@ -136,12 +136,21 @@ struct dt_vision_config {
     bool class_kept;      /* ... and becomes a feature */
     bool patch_dropped; /* the first patch becomes none, as in transformers with
                            the strategy "default" and no such row */
-    size_t merge;       /* merge x merge patches become one feature */
+    size_t places;      /* side of a square of learned positions that is
+                           stretched over each picture; 0: there is none */
+    size_t merge;       /* merge x merge patches become one feature, ... */
+    bool pooled;        /* ... as their mean; else side by side */
     size_t window; /* features on the side of a window of blocks that are not
                       in tower.full; 0: there are no windows */
     size_t taps[DT_VISION_MAX_TAPS]; /* these blocks, in the order of features'
                                         columns; 0: the embedding */
     size_t tap_count;
+    size_t deep[DT_VISION_MAX_TAPS]; /* outputs of these blocks, which rise,
+                                        become features, too, and are added
+                                        after the first blocks of the text, one
+                                        after another (Meng et al., "DeepStack",
+                                        arXiv 2406.04334) */
+    size_t deep_count;
     size_t inner; /* width between the matrices of the projector; 0: it is one
                      matrix */
     enum dt_activation activation; /* between them */
@@ -174,24 +183,34 @@ static inline size_t dt_vision_row_bytes(const struct dt_vision_config *vision)
 /* Width of what one feature is made of. */
 static inline size_t dt_vision_merged(const struct dt_vision_config *vision)
 {
-    return vision->tap_count * vision->merge * vision->merge *
-           vision->tower.n_embd;
+    const size_t patches = vision->pooled ? 1 : vision->merge * vision->merge;
+    return vision->tap_count * patches * vision->tower.n_embd;
 }
 
-/* Units in front of the text's embedding. */
+/* Units in front of the text's embedding: the tower's embedding, blocks and
+ * last norm, and projectors.
+ */
 static inline size_t dt_model_first_unit(const struct dt_model_config *config)
 {
-    return config->vision ? config->vision->tower.n_layer + 3 : 0;
+    const struct dt_vision_config *vision = config->vision;
+    return vision ? vision->tower.n_layer + 3 + vision->deep_count : 0;
 }
 
-/* Rows of unit u, which is in front of the text's embedding, for a patch: the
- * projector, the last one, has features.
+/* The last unit of the text that adds features of pictures. */
+static inline size_t dt_model_last_fed(const struct dt_model_config *config)
+{
+    return dt_model_first_unit(config) +
+           (config->vision ? config->vision->deep_count : 0);
+}
+
+/* Rows of unit u, which is in front of the text's embedding, for a patch:
+ * projectors, the last ones, have features.
  */
 static inline double dt_model_rows_of_patch(
     const struct dt_model_config *config, size_t u)
 {
     const double merge = (double)config->vision->merge;
-    return u + 1 == dt_model_first_unit(config) ? 1 / (merge * merge) : 1;
+    return u > config->vision->tower.n_layer + 1 ? 1 / (merge * merge) : 1;
 }
 
 /* Whether the last unit computes with the token embedding. */

@@ -207,7 +207,22 @@ static int add_carried(struct dt_layout *layout,
     return 0;
 }
 
-/* Adds the tower and the projector. */
+/* Adds the projectors of features that are added after blocks of the text. */
+static int add_deep(struct dt_layout *layout, const struct source *tower,
+                    struct dt_error *err)
+{
+    const struct dt_vision_config *vision = tower->vision;
+    for (size_t k = 0; k < vision->deep_count; k++) {
+        char name[64];
+        snprintf(name, sizeof(name), "%s%zu.", vision->family->deep_names, k);
+        if (add_unit(layout, tower, DT_UNIT_EDGE, DT_PART_PROJECTOR, name,
+                     vision->family->deep, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Adds the tower and its projectors. */
 static int add_vision(struct dt_layout *layout,
                       const struct dt_model_config *config,
                       struct dt_error *err)
@@ -220,7 +235,8 @@ static int add_vision(struct dt_layout *layout,
     return add_carried(layout, vision, err) < 0 ||
                    add_units(layout, &tower, err) < 0 ||
                    add_unit(layout, &projector, DT_UNIT_EDGE, DT_PART_PROJECTOR,
-                            "", vision->family->projector, err) < 0
+                            "", vision->family->projector, err) < 0 ||
+                   add_deep(layout, &tower, err) < 0
                ? -1
                : 0;
 }
@@ -245,7 +261,7 @@ struct dt_layout *dt_model_layout(const struct dt_model_config *config,
     return layout;
 }
 
-/* Finds the ranges of the roles of a unit. */
+/* Finds the ranges of the roles of a unit; all projectors have the same. */
 static void find_unit(const struct source *from,
                       const struct dt_param_row *params,
                       struct dt_role_range ranges[DT_ROLES])
@@ -292,7 +308,10 @@ void dt_model_init_unit(const struct dt_model_config *config,
     const size_t text = dt_model_first_unit(config);
     const struct dt_model_config *own =
         u < text ? &config->vision->tower : config;
-    const float one = own->family->shifted ? 0.0f : 1.0f;
+    const bool shifted = unit->part == DT_PART_PROJECTOR
+                             ? config->vision->family->shifted
+                             : own->family->shifted;
+    const float one = shifted ? 0.0f : 1.0f;
     for (size_t i = 0; i < unit->first_param; i++)
         first += layout->params[i].count;
     for (size_t i = 0; i < unit->param_count; i++) {

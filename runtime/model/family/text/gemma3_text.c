@@ -2,7 +2,7 @@
 /*
  * gemma3_text.c - the language models of Gemma 3: gemma2 with norms of each
  * head in place of the first softcap, and angles of their own in layers with a
- * window. Models of images and text have another type and are refused
+ * window
  */
 #include "config.h"
 

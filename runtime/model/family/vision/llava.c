@@ -134,17 +134,7 @@ const struct dt_vision_family dt_vision_llava = {
     .base = "LlavaModel",
     .towers = (const struct dt_tower_traits *const[]){&clip_tower,
                                                       &siglip_tower, NULL},
-    .names =
-        {
-            [DT_NAMES_VISION] = {"vision_tower.vision_model.", "vision_tower.",
-                                 "model.vision_tower.vision_model.",
-                                 "model.vision_tower."},
-            [DT_NAMES_PROJECTOR] = {"multi_modal_projector.",
-                                    "model.multi_modal_projector."},
-            [DT_NAMES_TRUNK] = {"language_model.model.",
-                                "model.language_model."},
-            [DT_NAMES_HEAD] = {"language_model.", ""},
-        },
+    DT_LLAVA_NAMES,
     .projector = llava_projector,
     .token = 32000,
     .token_index = "image_token_index",

@@ -61,9 +61,8 @@
     .mlp_biased = true, .activation = "hidden_act",                            \
     .windows = DT_WINDOWS_NONE, .pad = -1
 
-/* --- Idefics 3 and SmolVLM: a SigLIP of full tiles --- */
-
-static const struct dt_param_row idefics_params[] = {
+/* SigLIP's with the norm behind its blocks. */
+static const struct dt_param_row normed_params[] = {
     DT_LEARNED_PATCHES,
     DT_PATCH_BIAS,
     DT_LEARNED_POSITIONS,
@@ -75,11 +74,25 @@ static const struct dt_param_row idefics_params[] = {
     {0},
 };
 
+/* LLaVA's and Gemma's */
+#define DT_LLAVA_NAMES                                                         \
+    .names = {                                                                 \
+        [DT_NAMES_VISION] = {"vision_tower.vision_model.", "vision_tower.",    \
+                             "model.vision_tower.vision_model.",               \
+                             "model.vision_tower."},                           \
+        [DT_NAMES_PROJECTOR] = {"multi_modal_projector.",                      \
+                                "model.multi_modal_projector."},               \
+        [DT_NAMES_TRUNK] = {"language_model.model.", "model.language_model."}, \
+        [DT_NAMES_HEAD] = {"language_model.", ""},                             \
+    }
+
+/* --- Idefics 3 and SmolVLM: a SigLIP of full tiles --- */
+
 #define DT_IDEFICS_TOWER(name)                                                 \
     {                                                                          \
         .family = {.type = name,                                               \
                    DT_LEARNED,                                                 \
-                   .params = idefics_params,                                   \
+                   .params = normed_params,                                    \
                    .gate = DT_GELU_TANH,                                       \
                    .norm_epsilon = 1e-6,                                       \
                    DT_SIZES(0, 0, 1152, 12, 16, 3072)},                        \
