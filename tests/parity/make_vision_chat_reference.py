@@ -39,7 +39,10 @@ SPECIAL = [
     "<|image_pad|>", "<|video_pad|>", "<fake_token_around_image>",
     "<global-img>", "<end_of_utterance>",
     *(f"<row_{y}_col_{x}>" for y in range(1, 4) for x in range(1, 4)),
+    "<start_of_image>", "<image_soft_token>", "<end_of_image>",
 ]
+GEMMA = {"boi_token": "<start_of_image>", "image_token": "<image_soft_token>",
+         "eoi_token": "<end_of_image>"}
 TILE, SEQ = 12, 9  # pixels of a tile, and tokens
 # Rows and columns of the images, of which each conversation takes the first.
 SIZES = [(20, 12), (8, 8), (41, 17), (9, 60), (36, 36), (13, 30)]
@@ -149,10 +152,13 @@ def make_tokenizer():
     special = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
     (folder / "tokenizer_config.json").write_text(
         json.dumps(special, indent=1) + "\n")
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
+    return (PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special),
+            PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special,
+                                    extra_special_tokens=GEMMA))
 
 
-def processors(tokenizer):
+def processors(tokenizer, named):
+    """`named` knows which of its tokens are around images."""
     square = {"height": 8, "width": 8}
     llava = transformers.LlavaProcessor(
         transformers.CLIPImageProcessor(size={"shortest_edge": 8},
@@ -172,8 +178,12 @@ def processors(tokenizer):
     idefics3 = transformers.Idefics3Processor(
         transformers.Idefics3ImageProcessor(**whole), tokenizer,
         image_seq_len=SEQ)
+    gemma = transformers.Gemma3Processor(
+        transformers.Gemma3ImageProcessor(size=square), named,
+        image_seq_length=16)
     return {"llava": llava, "llava_next": llava, "qwen2_vl": qwen,
-            "qwen3_vl": qwen, "smolvlm": smolvlm, "idefics3": idefics3}
+            "qwen3_vl": qwen, "smolvlm": smolvlm, "idefics3": idefics3,
+            "gemma3": gemma}
 
 
 def picture(size):
@@ -221,8 +231,11 @@ def run(processor, source, messages, sizes, prompt=False, tools=None,
         messages, tokenize=True, return_dict=True,
         return_assistant_tokens_mask=True,
         processor_kwargs={"add_special_tokens": False}, **options)
+    placeholder = (processor.image_token_ids[0]
+                   if hasattr(processor.tokenizer, "image_token_id")
+                   else processor.image_token_id)
     return {"text": text,
-            "ids": packed(out["input_ids"][0], processor.image_token_id),
+            "ids": packed(out["input_ids"][0], placeholder),
             "mask": spans(out["assistant_masks"][0])}
 
 
@@ -260,14 +273,14 @@ def sizes_of(conversation):
 
 def main():
     transformers.logging.set_verbosity_error()
-    tokenizer = make_tokenizer()
+    tokenizers = make_tokenizer()
     rows, results, compared = [], {}, 0
     names = ("messages", "prompt", "tools", "variables")
     for conversation in CONVERSATIONS:
         row = dict(zip(names, conversation))
         row["images"] = sizes_of(conversation)
         rows.append({k: v for k, v in row.items() if v})
-    every = processors(tokenizer)
+    every = processors(*tokenizers)
     for name, processor in every.items():
         source = (HERE / "vision_templates" / f"{name}.jinja").read_text()
         results[name] = []

@@ -10,8 +10,9 @@
 #   memory    names of parameters in the program, which are what other libraries
 #             write, where these are others
 # Run it with 4.51.3, 4.57.6 and 5.24.0, in this order: releases from 4.52 on
-# write names of the hub, as 4.51 does, but call them otherwise in memory. The
-# last one checks that it reads all spellings.
+# write names of the hub, as 4.51 does, but call them otherwise in memory. A
+# release writes the families that it knows. The last one checks that it reads
+# all spellings.
 import json
 import pathlib
 import re
@@ -21,7 +22,8 @@ import torch
 import transformers
 from safetensors import safe_open
 from safetensors.torch import save_file
-from transformers import AutoConfig, AutoModelForImageTextToText
+from transformers import (
+    CONFIG_MAPPING, AutoConfig, AutoModelForImageTextToText)
 
 FILE = pathlib.Path(__file__).resolve().parent / "vision_names.json"
 NEW = transformers.__version__.startswith("5")
@@ -50,7 +52,11 @@ def llava(tower, text):
 
 def qwen(kind, tower):
     text = {**TEXT, **ROPE}
-    if NEW:
+    if kind == "qwen3_vl":
+        text["rope_scaling"] = {"rope_type": "default", "mrope_interleaved": True,
+                                "mrope_section": [1, 1, 1]}
+        text["head_dim"] = 6
+    if NEW or kind == "qwen3_vl":
         return {"model_type": kind, "vision_config": tower, **IDS,
                 "text_config": text}
     return {"model_type": kind, "vision_config": tower, **IDS, **text}
@@ -64,7 +70,15 @@ FAMILIES = {
                 "text_config": {"model_type": "llama", **TEXT}},
     "qwen2_vl": qwen("qwen2_vl", QWEN2),
     "qwen2_5_vl": qwen("qwen2_5_vl", QWEN25),
+    "gemma3": {"model_type": "gemma3", "image_token_index": 77,
+               "mm_tokens_per_image": 4,
+               "vision_config": {"model_type": "siglip_vision_model",
+                                 **TOWER, "vision_use_head": False},
+               "text_config": {"model_type": "gemma3_text", "head_dim": 6,
+                               **TEXT}},
 }
+FAMILIES = {name: config for name, config in FAMILIES.items()
+            if config["model_type"] in CONFIG_MAPPING}
 
 
 def of(family):
@@ -132,7 +146,8 @@ def main():
                     if isinstance(stored.get(kind), list):
                         reads(family, stored[kind], stored["config"])
     for family, stored in mine.items():
-        same = [v for v in all if all[v][family]["saved"] == stored["saved"]]
+        same = [v for v in all
+                if all[v].get(family, {}).get("saved") == stored["saved"]]
         if same[0] != transformers.__version__:
             stored["saved"] = same[0]
     text = json.dumps(all, separators=(",", ":"))

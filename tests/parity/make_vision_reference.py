@@ -58,8 +58,8 @@ from make_family_reference import (
     BETAS, EPS, LR, MAX_NORM, STEPS, WEIGHT_DECAY, hashes, project, short, train)
 from vision_models import (
     IMAGE, PAD, TEXT_IDS, V, VARIANTS, VIDEO, as_picture, create, documents,
-    image_bytes, image_processor, is_qwen, keywords, merged_order, named,
-    normalised, part_of, patch_shape, processor, sizes_of)
+    image_bytes, image_processor, is_qwen, is_tiled, keywords, merged_order,
+    named, normalised, part_of, patch_shape, processor, sizes_of)
 
 HERE = pathlib.Path(__file__).resolve().parent
 NEW = 20
@@ -90,6 +90,7 @@ def features_of(model, doc):
     """Rows of the text."""
     given = keywords(model.config, doc)
     given.pop("mm_token_type_ids", None)
+    given.pop("token_type_ids", None)
     if not given:
         return []
     rows = model.get_image_features(**given).pooler_output
@@ -144,13 +145,14 @@ class Formulas:
             self.where.append(vision_formulas.positions(pieces, m))
 
     def features(self, doc):
+        """Those in the place of tokens, then those of each block."""
         all = []
         for i in doc.images:
             rows, uneven = vision_formulas.features(
                 self.weights, self.config, self.rows[i], self.sizes[i])
             all.append(rows)
             self.uneven += uneven
-        return np.concatenate(all) if all else []
+        return np.concatenate(all, 1) if all else []
 
     def logits(self):
         result = []
@@ -193,7 +195,7 @@ def check(model, docs, result):
         features = [torch.stack(features_of(model, d)) for d in docs
                     if d.images]
         logits = all_logits(model, docs)
-    off = [equal(x, formulas.features(d), 5e-6, "features") for x, d in zip(
+    off = [equal(x, formulas.features(d)[0], 5e-6, "features") for x, d in zip(
         features, [d for d in docs if d.images])]
     if is_qwen(model.config):
         for k, (where, delta) in enumerate(formulas.where):
@@ -224,7 +226,7 @@ def check_processor(model):
     for i, size in enumerate(sizes_of(config)[:2]):
         raw = image_bytes(i, size, still)
         picture = as_picture(raw, size, still).transpose(1, 2, 0)
-        more = {} if is_qwen(config) or config.model_type == "llava" else {
+        more = {} if not is_tiled(config) else {
             "do_image_splitting": False, "do_resize": False}
         got = image_processor(config)(
             images=[Image.fromarray(picture)], return_tensors="pt",
@@ -287,7 +289,9 @@ def processor_text(config):
         "<image>", "<|image_pad|>", "<|video_pad|>"]
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer(models.WordLevel(
-            {w: i for i, w in enumerate(words)}, unk_token="w0")))
+            {w: i for i, w in enumerate(words)}, unk_token="w0")),
+        extra_special_tokens={"image_token": "<image>", "boi_token": "w1",
+                              "eoi_token": "w2"})
     with tempfile.TemporaryDirectory() as top:
         processor(config, tokenizer).save_pretrained(top)
         path = pathlib.Path(top) / "processor_config.json"

@@ -123,11 +123,11 @@ static void describe(const struct dt_model_config *c, char *text, size_t bytes)
              "%zu eps %g init %g tied %d bias %d%d%d theta %g scaling %d: %g "
              "%g %g %zu window %zu full %#jx drop %g %g %g bos %d pad %d eos "
              "%zu: %d",
-             dt_model_type(c), c->vocab_size, c->n_positions,
-             c->n_embd, c->n_layer, c->n_head, c->n_kv_head, c->head_size,
-             c->n_inner, c->norm_epsilon, c->initializer_range,
-             c->tie_word_embeddings, c->qkv_bias, c->out_bias, c->mlp_bias,
-             c->rope_theta, (int)c->rope_scaling, scaled ? c->rope_factor : 0,
+             dt_model_type(c), c->vocab_size, c->n_positions, c->n_embd,
+             c->n_layer, c->n_head, c->n_kv_head, c->head_size, c->n_inner,
+             c->norm_epsilon, c->initializer_range, c->tie_word_embeddings,
+             c->qkv_bias, c->out_bias, c->mlp_bias, c->rope_theta,
+             (int)c->rope_scaling, scaled ? c->rope_factor : 0,
              llama3 ? c->rope_low : 0, llama3 ? c->rope_high : 0,
              llama3 ? c->rope_original : 0, c->window,
              (uintmax_t)c->full.bits[0], c->embd_dropout, c->attn_dropout,

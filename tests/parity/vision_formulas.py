@@ -46,13 +46,14 @@ class Weights:
         y = x @ w.reshape(len(w), -1).T
         return y if b is None else y + b
 
-    def norm(self, x, name, eps):
-        """LayerNorm if there is a bias, else RMSNorm."""
+    def norm(self, x, name, eps, one=0):
+        """LayerNorm if there is a bias, else RMSNorm; `one` is added to each
+        weight."""
         b = self.get(name + ".bias")
         if b is not None:
             x = x - x.mean(-1, keepdims=True)
         x = x / np.sqrt((x * x).mean(-1, keepdims=True) + eps)
-        return x * self[name + ".weight"] + (0 if b is None else b)
+        return x * (self[name + ".weight"] + one) + (0 if b is None else b)
 
 
 def attend(q, k, v, heads, seen):
@@ -120,7 +121,18 @@ def llava_features(w, config, rows, size):
         x = x[1:]
     p = w.at("multi_modal_projector.")
     act = ACTIVATIONS[config.projector_hidden_act]
-    return p.linear(act(p.linear(x, "linear_1")), "linear_2"), uneven
+    return [p.linear(act(p.linear(x, "linear_1")), "linear_2")], uneven
+
+
+def gemma_features(w, config, rows, size):
+    vision, tower = config.vision_config, w.at("vision_tower.vision_model.")
+    states, uneven = encoder(tower, vision, rows)
+    x = tower.norm(states[-1], "post_layernorm", vision.layer_norm_eps)
+    m = size[0] // int(config.mm_tokens_per_image**0.5)
+    x = merged(x, size, m).reshape(-1, m * m, x.shape[1]).mean(1)
+    p = w.at("multi_modal_projector.")
+    x = p.norm(x, "mm_soft_emb_norm", vision.layer_norm_eps, 1)
+    return [x @ p["mm_input_projection_weight"]], uneven
 
 
 def merged(x, size, m):
@@ -135,14 +147,42 @@ def idefics_features(w, config, rows, size):
     states, uneven = encoder(tower, vision, rows)
     x = tower.norm(states[-1], "post_layernorm", vision.layer_norm_eps)
     x = merged(x, size, config.scale_factor)
-    return w.linear(x, "model.connector.modality_projection.proj"), uneven
+    return [w.linear(x, "model.connector.modality_projection.proj")], uneven
+
+
+def stretched(table, size):
+    """Rows for size of a square of them, whose corners are the same."""
+    side = math.isqrt(len(table))
+    parts = []
+    for n in size:
+        at = np.arange(n) * (side - 1) / max(n - 1, 1)
+        parts.append(np.clip(1 - abs(at[:, None] - np.arange(side)), 0, 1))
+    x = table.reshape(side, side, -1)
+    return np.einsum("yi,xj,ijc->yxc", *parts, x).reshape(
+        size[0] * size[1], -1)
+
+
+def qwen_merger(p, x, size, m, names, deep=False):
+    norm, first, second = names
+    h = p.norm(merged(x, size, m), norm, 1e-6) if deep else merged(
+        p.norm(x, norm, 1e-6), size, m)
+    return p.linear(ACTIVATIONS["gelu"](p.linear(h, first)), second)
 
 
 def qwen_features(w, config, rows, size):
-    vision, tower = config.vision_config, w.at("visual.")
+    third = config.model_type == "qwen3_vl"
+    vision = config.vision_config
+    tower = w.at("model.visual." if third else "visual.")
+    names = (("norm", "linear_fc1", "linear_fc2") if third else
+             ("ln_q", "mlp.0", "mlp.2"))
+    fc = ("mlp.linear_fc1", "mlp.linear_fc2") if third else (
+        "mlp.fc1", "mlp.fc2")
+    deep = vision.deepstack_visual_indexes if third else []
     m, heads = vision.spatial_merge_size, vision.num_heads
     y, x = (a.reshape(-1) for a in np.indices(size))
     s = tower.linear(rows, "patch_embed.proj")
+    if third:
+        s = s + stretched(tower["pos_embed.weight"], size)
     quarter = s.shape[1] // heads // 4
     f = 10000.0 ** (-np.arange(quarter) / quarter)
     angles = np.concatenate([y[:, None] * f, x[:, None] * f], -1)
@@ -153,7 +193,7 @@ def qwen_features(w, config, rows, size):
         window -= window % m
         same = lambda a: (a // window)[:, None] == a // window
         near = same(y) & same(x)
-    uneven = []
+    uneven, below = [], []
     for i in range(vision.depth):
         b = tower.at(f"blocks.{i}.")
         n = b.norm(s, "norm1", 1e-6)
@@ -169,16 +209,20 @@ def qwen_features(w, config, rows, size):
             h = act(b.linear(n, "mlp.gate_proj")) * b.linear(n, "mlp.up_proj")
             s = s + b.linear(h, "mlp.down_proj")
         else:
-            s = s + b.linear(act(b.linear(n, "mlp.fc1")), "mlp.fc2")
-    p = tower.at("merger.")
-    h = merged(p.norm(s, "ln_q", 1e-6), size, m)
-    return p.linear(ACTIVATIONS["gelu"](p.linear(h, "mlp.0")), "mlp.2"), uneven
+            s = s + b.linear(act(b.linear(n, fc[0])), fc[1])
+        if i in deep:
+            p = tower.at(f"deepstack_merger_list.{deep.index(i)}.")
+            below.append(qwen_merger(p, s, size, m, names, True))
+    return [qwen_merger(tower.at("merger."), s, size, m, names),
+            *below], uneven
 
 
 def features(w, config, rows, size):
-    """Of a picture: (rows of the text, its width); how uneven attention is."""
-    kinds = {"llava": llava_features, "qwen2_vl": qwen_features,
-             "qwen2_5_vl": qwen_features}
+    """Of a picture: (1, rows of the text, its width), with those that are
+    added behind blocks (more of them); how uneven attention is."""
+    kinds = {"llava": llava_features, "gemma3": gemma_features,
+             "qwen2_vl": qwen_features, "qwen2_5_vl": qwen_features,
+             "qwen3_vl": qwen_features}
     return kinds.get(config.model_type, idefics_features)(
         Weights(w), config, rows, size)
 
@@ -203,20 +247,28 @@ def positions(pieces, merge):
 
 def prefixes(kind):
     """Of the text's parameters, and the name of its head."""
-    if kind == "llava":
+    if kind in ("llava", "gemma3"):
         return "language_model.model.", "language_model.lm_head.weight"
+    if kind == "qwen3_vl":
+        return "model.language_model.", "lm_head.weight"
     if kind.startswith("qwen"):
         return "model.", "lm_head.weight"
     return "model.text_model.", "lm_head.weight"
 
 
-def text_angles(text, where):
+def text_angles(text, where, layer):
     d = getattr(text, "head_dim", None) or (
         text.hidden_size // text.num_attention_heads)
     rope = text.rope_parameters
+    if "full_attention" in rope:
+        rope = rope[text.layer_types[layer]]
     f = rope["rope_theta"] ** (-2 * np.arange(d // 2) / d)
+    f = f / rope.get("factor", 1)
     sections = rope.get("mrope_section", [d // 2])
     axis = np.repeat(np.arange(len(sections)), sections)
+    if text.model_type == "qwen3_vl_text":  # in turn, as long as there are any
+        j = np.arange(d // 2)
+        axis = np.where(j < 3 * np.take(sections, j % 3), j % 3, 0)
     return where[axis].T * f
 
 
@@ -237,6 +289,25 @@ def text_layer(w, x, text, angles, seen):
                         "mlp.down_proj"), uneven
 
 
+def gemma_layer(w, x, text, angles, seen):
+    heads, groups = text.num_attention_heads, text.num_key_value_heads
+    eps = text.rms_norm_eps
+    n = w.norm(x, "input_layernorm", eps, 1)
+    q, k, v = (w.linear(n, f"self_attn.{name}_proj") for name in "qkv")
+    q, k = (w.norm(y.reshape(len(x), h, -1), f"self_attn.{name}_norm", eps,
+                   1).reshape(len(x), -1)
+            for y, h, name in ((q, heads, "q"), (k, groups, "k")))
+    q = q * math.sqrt(text.head_dim / text.query_pre_attn_scalar)
+    a, uneven = attend(rotate(q, heads, angles), rotate(k, groups, angles), v,
+                       heads, seen)
+    x = x + w.norm(w.linear(a, "self_attn.o_proj"),
+                   "post_attention_layernorm", eps, 1)
+    n = w.norm(x, "pre_feedforward_layernorm", eps, 1)
+    h = ACTIVATIONS[text.hidden_activation](w.linear(n, "mlp.gate_proj"))
+    h = w.linear(h * w.linear(n, "mlp.up_proj"), "mlp.down_proj")
+    return x + w.norm(h, "post_feedforward_layernorm", eps, 1), uneven
+
+
 def window_of(text, layer):
     """How far back a layer of the text sees."""
     kinds = getattr(text, "layer_types", None)
@@ -247,23 +318,31 @@ def window_of(text, layer):
 
 def logits(w, config, ids, rows, where, table=None):
     """Of ids, with rows in the places of placeholders; where(3 or 1, tokens).
-    Of the text like llama's, with biases, norms of heads and windows. Inputs
-    are rows of the table, if there is one, and else of the weights."""
-    text = config.text_config
+    Of the text like llama's, with biases, norms of heads and windows, or like
+    gemma's. Inputs are rows of the table, if there is one, and else of the
+    weights."""
+    text, gemma = config.text_config, config.model_type == "gemma3"
     prefix, head = prefixes(config.model_type)
     all = Weights(w)
     x = (all[prefix + "embed_tokens.weight"] if table is None else table)[ids]
+    x = x * (math.sqrt(text.hidden_size) if gemma else 1)
+    seen_image = np.asarray(ids) == config.image_token_id
     if len(rows):
-        x[np.asarray(ids) == config.image_token_id] = rows
+        x[seen_image] = rows[0]
     t = np.arange(len(ids))
     ago = t[:, None] - t
-    angles, uneven = text_angles(text, where), []
+    first = np.diff(seen_image, prepend=False)
+    picture = np.where(seen_image, np.cumsum(first), -t)
+    together = (picture[:, None] == picture) & gemma
+    uneven, layer = [], gemma_layer if gemma else text_layer
     for i in range(text.num_hidden_layers):
-        seen = (ago >= 0) & (ago < window_of(text, i))
-        x, u = text_layer(all.at(f"{prefix}layers.{i}."), x, text, angles,
-                          seen)
+        seen = ((ago >= 0) | together) & (ago < window_of(text, i))
+        x, u = layer(all.at(f"{prefix}layers.{i}."), x, text,
+                     text_angles(text, where, i), seen)
+        if i + 1 < len(rows):
+            x[seen_image] += rows[i + 1]
         uneven.append(u)
-    x = all.norm(x, prefix + "norm", text.rms_norm_eps)
+    x = all.norm(x, prefix + "norm", text.rms_norm_eps, int(gemma))
     tied = all.get(head) is None
     return x @ all[prefix + "embed_tokens.weight" if tied else head].T, uneven
 

@@ -40,6 +40,10 @@ QWEN25 = {"depth": 2, "hidden_size": 32, "intermediate_size": 28,
           "window_size": 16, "fullatt_block_indexes": [1]}
 
 
+GEMMA = {**SIGLIP, "hidden_size": 24, "num_attention_heads": 3,
+         "image_size": 16, "vision_use_head": False}
+
+
 def text(family, **more):
     return {"text_config": {**TEXT, "model_type": family, **more}}
 
@@ -63,6 +67,14 @@ def qwen(kind, tower, section, theta=1e6, tied=False, **more):
                   "vision_end_token_id": 76, "tie_word_embeddings": tied,
                   **text(kind + "_text", hidden_size=32, rope_parameters=rope,
                          **more)}
+
+
+def gemma(tower, tokens, **more):
+    return "gemma3", {
+        "vision_config": tower, "image_token_index": IMAGE,
+        "boi_token_index": 75, "eoi_token_index": 76,
+        "mm_tokens_per_image": tokens,
+        **text("gemma3_text", head_dim=8, **more)}
 
 
 TIED = {"tie_word_embeddings": True}
@@ -107,6 +119,16 @@ VARIANTS = {
         "qwen2_5_vl", {**QWEN25, "depth": 3, "window_size": 8,
                        "fullatt_block_indexes": [0, 2]},
         [2, 3, 3], 1e5, True, num_attention_heads=2),
+    # windows are shorter than the tokens of a picture, and longer
+    "gemma3": gemma(GEMMA, 16, num_hidden_layers=2, sliding_window=5,
+                    layer_types=[SLIDING, FULL], query_pre_attn_scalar=12),
+    "gemma3 by three": gemma(
+        {**GEMMA, "image_size": 36, "patch_size": 6, "hidden_size": 16,
+         "num_attention_heads": 2}, 4,
+        num_hidden_layers=2, sliding_window=9, layer_types=[FULL, SLIDING],
+        query_pre_attn_scalar=6, rope_parameters={
+            FULL: {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e6},
+            SLIDING: {"rope_type": "default", "rope_theta": 1e4}}),
 }
 # Patches of the pictures of those that take any size: 60, 32, 6 and 6 rows.
 SIZES = [(20, 12), (8, 16), (6, 4), (4, 6)]
@@ -138,12 +160,18 @@ def is_qwen(config):
     return config.model_type.startswith("qwen")
 
 
+def is_tiled(config):
+    return config.model_type in ("smolvlm", "idefics3")
+
+
 def tokens_of(config, size):
     rows = size[0] * size[1]
     if is_qwen(config):
         return rows // config.vision_config.spatial_merge_size**2
-    if config.model_type != "llava":
+    if is_tiled(config):
         return rows // config.scale_factor**2
+    if config.model_type == "gemma3":
+        return config.mm_tokens_per_image
     named = config.vision_config.model_type == "clip_vision_model"
     return rows + named - (config.vision_feature_select_strategy == "default")
 
@@ -151,13 +179,12 @@ def tokens_of(config, size):
 def sizes_of(config):
     if is_qwen(config):
         return SIZES
-    return [(side(config),) * 2] * (4 if config.model_type == "llava" else 6)
+    return [(side(config),) * 2] * (6 if is_tiled(config) else 4)
 
 
 def documents(config):
     sizes, result = sizes_of(config), []
-    tiled = config.model_type in ("smolvlm", "idefics3")
-    for i, pieces in enumerate(TILES if tiled else DOCUMENTS):
+    for i, pieces in enumerate(TILES if is_tiled(config) else DOCUMENTS):
         ids, images, stored = [], [], []
         for k, piece in enumerate(pieces):
             if isinstance(piece, str):
@@ -195,7 +222,8 @@ CLIP_STD = [0.26862954, 0.26130258, 0.27577711]
 
 def normalisation(config):
     vision = config.vision_config.model_type
-    if is_qwen(config) or vision == "clip_vision_model":
+    if vision in ("clip_vision_model", "qwen2_vl_vision",
+                  "qwen2_5_vl_vision"):
         return CLIP_MEAN, CLIP_STD
     return [0.5] * 3, [0.5] * 3
 
@@ -248,8 +276,9 @@ def keywords(config, doc, salt=0):
         return {}
     pixels = torch.from_numpy(np.stack(
         [as_picture(r, sizes[i], shape) for r, i in zip(rows, doc.images)]))
-    tiled = config.model_type != "llava"
-    return {"pixel_values": pixels[None] if tiled else pixels}
+    if config.model_type == "gemma3":
+        return {"pixel_values": pixels, "token_type_ids": kinds}
+    return {"pixel_values": pixels[None] if is_tiled(config) else pixels}
 
 
 # --- models ---
@@ -257,13 +286,14 @@ def keywords(config, doc, salt=0):
 
 def hub_name(kind, name):
     """The name that a parameter has in files of the hub."""
-    rules = {"llava": [
+    llava = [
         (r"^model\.language_model\.", "language_model.model."),
         (r"^lm_head\.", "language_model.lm_head."),
         (r"^model\.vision_tower\.", "vision_tower.vision_model."),
-        (r"^model\.multi_modal_projector\.", "multi_modal_projector."),
-    ], "qwen": [(r"^model\.language_model\.", "model."),
-                (r"^model\.visual\.", "visual.")]}
+        (r"^model\.multi_modal_projector\.", "multi_modal_projector.")]
+    rules = {"llava": llava, "gemma3": llava, "qwen": [
+        (r"^model\.language_model\.", "model."),
+        (r"^model\.visual\.", "visual.")]}
     for pattern, to in rules.get(kind.split("2")[0], []):
         name = re.sub(pattern, to, name)
     return name
@@ -271,10 +301,11 @@ def hub_name(kind, name):
 
 def part_of(name):
     """vision, projector or language, of a name of the hub."""
-    if re.match(r"multi_modal_projector|visual\.merger|model\.connector",
-                name):
+    if re.match(r"multi_modal_projector|(model\.)?visual\.(merger|deepstack_)|"
+                r"model\.connector", name):
         return "projector"
-    vision = re.match(r"vision_tower|visual|model\.vision_model", name)
+    vision = re.match(r"vision_tower|(model\.)?visual|model\.vision_model",
+                      name)
     return "vision" if vision else "language"
 
 
@@ -315,10 +346,12 @@ def image_processor(config):
         return transformers.Qwen2VLImageProcessor(
             patch_size=vision.patch_size,
             merge_size=vision.spatial_merge_size,
+            image_mean=normalisation(config)[0],
+            image_std=normalisation(config)[1],
             min_pixels=(2 * vision.patch_size)**2,
             max_pixels=(32 * vision.patch_size)**2)
     size = vision.image_size
-    if config.model_type != "llava":
+    if is_tiled(config):
         kind = {"smolvlm": transformers.SmolVLMImageProcessor,
                 "idefics3": transformers.Idefics3ImageProcessor}
         return kind[config.model_type](size={"longest_edge": 2 * size},
@@ -327,6 +360,8 @@ def image_processor(config):
     if vision.model_type == "clip_vision_model":
         return transformers.CLIPImageProcessor(
             size={"shortest_edge": size}, crop_size=square)
+    if config.model_type == "gemma3":
+        return transformers.Gemma3ImageProcessor(size=square)
     return transformers.SiglipImageProcessor(size=square)
 
 
@@ -334,9 +369,12 @@ def processor(config, tokenizer, **more):
     images = image_processor(config)
     if is_qwen(config):
         kinds = {"qwen2_vl": transformers.Qwen2VLProcessor,
-                 "qwen2_5_vl": transformers.Qwen2_5_VLProcessor}
-        return kinds[config.model_type](
-            images, tokenizer, transformers.Qwen2VLVideoProcessor(), **more)
+                 "qwen2_5_vl": transformers.Qwen2_5_VLProcessor,
+                 "qwen3_vl": transformers.Qwen3VLProcessor}
+        videos = (transformers.Qwen3VLVideoProcessor()
+                  if config.model_type == "qwen3_vl" else
+                  transformers.Qwen2VLVideoProcessor())
+        return kinds[config.model_type](images, tokenizer, videos, **more)
     tokens = tokens_of(config, (side(config),) * 2)
     if config.model_type == "smolvlm":
         return transformers.SmolVLMProcessor(
@@ -345,6 +383,9 @@ def processor(config, tokenizer, **more):
     if config.model_type == "idefics3":
         return transformers.Idefics3Processor(
             images, tokenizer, image_seq_len=tokens, **more)
+    if config.model_type == "gemma3":
+        return transformers.Gemma3Processor(
+            images, tokenizer, image_seq_length=tokens, **more)
     named = config.vision_config.model_type == "clip_vision_model"
     return transformers.LlavaProcessor(
         images, tokenizer, patch_size=config.vision_config.patch_size,

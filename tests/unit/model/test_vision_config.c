@@ -172,6 +172,21 @@ static const char qwen_file[] =
     " \"rope_scaling\": {\"type\": \"mrope\","
     "  \"mrope_section\": [16, 24, 24]}, \"vocab_size\": 151936}";
 
+static const char gemma_file[] =
+    "{\"architectures\": [\"Gemma3ForConditionalGeneration\"],"
+    " \"boi_token_index\": 255999, \"eoi_token_index\": 256000,"
+    " \"eos_token_id\": [1, 106], \"image_token_index\": 262144,"
+    " \"initializer_range\": 0.02, \"mm_tokens_per_image\": 256,"
+    " \"model_type\": \"gemma3\", \"text_config\": {"
+    "  \"hidden_size\": 2560, \"intermediate_size\": 10240,"
+    "  \"model_type\": \"gemma3_text\", \"num_hidden_layers\": 34,"
+    "  \"rope_scaling\": {\"factor\": 8.0, \"rope_type\": \"linear\"},"
+    "  \"sliding_window\": 1024}, \"torch_dtype\": \"bfloat16\","
+    " \"vision_config\": {\"hidden_size\": 1152, \"image_size\": 896,"
+    "  \"intermediate_size\": 4304, \"model_type\": \"siglip_vision_model\","
+    "  \"num_attention_heads\": 16, \"num_hidden_layers\": 27,"
+    "  \"patch_size\": 14, \"vision_use_head\": false}}";
+
 static void read_file(struct dt_model_config *c, const char *json)
 {
     struct dt_error err = {0};
@@ -213,6 +228,25 @@ static void published_files_are_read(void **state)
     assert_int_equal(dt_vision_features(v, 32, 32), 64);
     assert_int_equal(dt_vision_merged(v), 768 * 16);
     assert_false(c.tie_word_embeddings); /* the root alone says it */
+    dt_model_config_fini(&c);
+
+    read_file(&c, gemma_file);
+    v = c.vision;
+    assert_int_equal(c.vocab_size, 262208);
+    assert_int_equal(c.n_kv_head, 4);
+    assert_int_equal(c.head_size, 256);
+    assert_int_equal(c.window, 1024);
+    assert_true(dt_layers_have(&c.full, 5));
+    assert_true(c.rope_factor == 8 && c.rope_local_theta == 1e4);
+    assert_true(c.tie_word_embeddings);
+    assert_int_equal(c.eos_count, 2);
+    assert_int_equal(v->layers, 27);
+    assert_int_equal(v->tower.n_layer, 27);
+    assert_int_equal(v->grid, 64);
+    assert_int_equal(v->merge, 4);
+    assert_int_equal(dt_vision_features(v, 64, 64), 256);
+    assert_int_equal(dt_vision_merged(v), 1152);
+    assert_int_equal(v->token, 262144);
     dt_model_config_fini(&c);
 
     read_file(&c, qwen_file);
@@ -276,6 +310,10 @@ static void what_computes_differently_is_told_by_its_key(void **state)
         {"smolvlm", NULL, "scale_factor", "3", "scale_factor", "2", "3"},
         {"smolvlm", NULL, "model_type", "\"idefics3\"", "model_type", "smolvlm",
          "idefics3"},
+        {"gemma3", NULL, "mm_tokens_per_image", "4", "mm_tokens_per_image",
+         "16", "4"},
+        {"gemma3", "text_config", "sliding_window", "7", "sliding_window", "5",
+         "7"},
         {"qwen2_vl", "vision_config", "mlp_ratio", "3",
          "vision_config.intermediate_size", "80", "120"},
         {"qwen2_5_vl", "vision_config", "fullatt_block_indexes", "[0]",
@@ -394,6 +432,16 @@ static const struct {
      "(vision_config.image_size / patch_size)"},
     {"smolvlm", NULL, "scale_factor", "65",
      "scale_factor: expected an integer from 1 to 64, got 65"},
+    {"gemma3", NULL, "mm_tokens_per_image", "8",
+     "mm_tokens_per_image: expected a square whose side divides the 8 patches "
+     "of a side (vision_config.image_size / patch_size), got 8"},
+    {"gemma3", NULL, "mm_tokens_per_image", "9",
+     "mm_tokens_per_image: expected a square whose side divides the 8 patches "
+     "of a side (vision_config.image_size / patch_size), got 9"},
+    {"gemma3", NULL, "mm_tokens_per_image", "0",
+     "mm_tokens_per_image: expected an integer from 1 to 65536, got 0"},
+    {"gemma3", TEXT, "use_bidirectional_attention", "true",
+     "text_config: use_bidirectional_attention: expected false, got true"},
     {"qwen2_vl", TOWER, "hidden_size", "40",
      "vision_config.hidden_size: expected 32, the hidden_size of the language "
      "model, got 40"},
