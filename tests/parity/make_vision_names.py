@@ -42,6 +42,9 @@ QWEN2 = {"depth": 1, "embed_dim": 24, "hidden_size": 24, "num_heads": 2,
 QWEN25 = {"depth": 1, "hidden_size": 24, "intermediate_size": 20,
           "out_hidden_size": 24, "num_heads": 2, "patch_size": 2,
           "window_size": 16, "fullatt_block_indexes": [0]}
+QWEN3 = {"depth": 1, "hidden_size": 24, "intermediate_size": 20,
+         "out_hidden_size": 24, "num_heads": 2, "patch_size": 2,
+         "num_position_embeddings": 9, "deepstack_visual_indexes": [0]}
 
 
 def llava(tower, text):
@@ -76,6 +79,7 @@ FAMILIES = {
                                  **TOWER, "vision_use_head": False},
                "text_config": {"model_type": "gemma3_text", "head_dim": 6,
                                **TEXT}},
+    "qwen3_vl": qwen("qwen3_vl", QWEN3),
 }
 FAMILIES = {name: config for name, config in FAMILIES.items()
             if config["model_type"] in CONFIG_MAPPING}

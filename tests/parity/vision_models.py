@@ -40,6 +40,9 @@ QWEN25 = {"depth": 2, "hidden_size": 32, "intermediate_size": 28,
           "window_size": 16, "fullatt_block_indexes": [1]}
 
 
+QWEN3 = {"depth": 3, "hidden_size": 24, "intermediate_size": 28,
+         "out_hidden_size": 32, "num_heads": 2, "patch_size": 2,
+         "num_position_embeddings": 25, "deepstack_visual_indexes": [0]}
 GEMMA = {**SIGLIP, "hidden_size": 24, "num_attention_heads": 3,
          "image_size": 16, "vision_use_head": False}
 
@@ -129,6 +132,13 @@ VARIANTS = {
         query_pre_attn_scalar=6, rope_parameters={
             FULL: {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e6},
             SLIDING: {"rope_type": "default", "rope_theta": 1e4}}),
+    "qwen3_vl": qwen("qwen3_vl", QWEN3, [3, 2, 1], 5e6, head_dim=12,
+                     num_hidden_layers=2),
+    "qwen3_vl tied": qwen(
+        "qwen3_vl", {**QWEN3, "depth": 4, "num_position_embeddings": 9,
+                     "deepstack_visual_indexes": [1, 2]},
+        [4, 2, 2], 1e5, True, head_dim=16, num_hidden_layers=2,
+        num_attention_heads=2),
 }
 # Patches of the pictures of those that take any size: 60, 32, 6 and 6 rows.
 SIZES = [(20, 12), (8, 16), (6, 4), (4, 6)]

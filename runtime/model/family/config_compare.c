@@ -32,7 +32,7 @@ struct trait {
     enum dt_field_type type;
 };
 
-enum { TRAITS = 11, VISION_TRAITS = 14 };
+enum { TRAITS = 11, VISION_TRAITS = 16 };
 
 /* A list as a number. */
 static double digest(const void *list, size_t bytes)
@@ -103,6 +103,10 @@ static void list_vision_traits(const struct dt_model_config *c,
         {of_tower, "fullatt_block_indexes",
          digest(&v->tower.full, sizeof(v->tower.full)), "a list",
          DT_FIELD_REAL},
+        {of_tower, "num_position_embeddings", (double)(v->places * v->places),
+         NULL, DT_FIELD_COUNT},
+        {of_tower, "deepstack_visual_indexes", digest(v->deep, sizeof(v->deep)),
+         "a list", DT_FIELD_REAL},
         {NULL, "vision_feature_layer", digest(v->taps, sizeof(v->taps)),
          "a list", DT_FIELD_REAL},
         {NULL, "vision_feature_select_strategy", drops, strategies[drops],

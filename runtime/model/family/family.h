@@ -174,9 +174,11 @@ struct dt_family {
                           the model */
     struct dt_sizes sizes; /* for keys that a part of a file lacks: of a model
                               by itself they are required */
-    bool sections; /* mrope_section says which pairs turn by which place */
-    bool scales_features; /* the multiplier of embeddings applies to features
-                             of pictures, too */
+    size_t sections[3];    /* mrope_section, how many pairs turn by which place;
+                              all 0: all pairs turn by the same */
+    bool interleaved;      /* these take turns, and the first has the rest */
+    bool scales_features;  /* the multiplier of embeddings applies to features
+                              of pictures, too */
     const char *const *carried; /* of a tower, what begins the names of tensors
                                    that nothing is computed with; NULL ends
                                    them */

@@ -31,11 +31,11 @@ static bool parse_type(struct dt_model_config *config,
     const bool longrope = config->family->longrope;
     const bool axial = config->family->axial;
     /* places are not counted by tokens, or the second table is of windows */
-    const bool only_one =
-        config->family->sections || config->family->local_theta > 0;
+    const bool sections = config->family->sections[0] > 0;
+    const bool only_one = sections || config->family->local_theta > 0;
     if (axial && name && !strcmp(name, type ? "axial" : "default"))
         return true;
-    if (config->family->sections && name && !strcmp(name, "mrope"))
+    if (sections && name && !strcmp(name, "mrope"))
         name = "default";
     if (longrope && name && (!strcmp(name, "su") || !strcmp(name, "yarn")))
         name = "longrope";
@@ -229,7 +229,7 @@ static void parse_sections(struct dt_model_config *config,
                            const struct rope_object *rope,
                            struct dt_error *problems)
 {
-    static const size_t usual[] = {16, 24, 24};
+    const size_t *usual = config->family->sections;
     const char *key = "mrope_section";
     const json_t *list = dt_config_value(rope->json, key);
     const size_t pairs = dt_model_rotary(config) / 2;
@@ -259,7 +259,7 @@ void dt_config_parse_rope(struct dt_model_config *config, const json_t *root,
     rope = config->rope_local_theta > 0 ? find_local(config, root, problems)
                                         : find_object(root, problems);
     parse_rotary(config, &rope, root, problems);
-    if (config->family->sections)
+    if (config->family->sections[0] > 0)
         parse_sections(config, &rope, problems);
     if (!rope.json)
         return;
@@ -333,6 +333,8 @@ size_t dt_rope_axis(const struct dt_model_config *config, size_t j)
 {
     if (config->family->axial)
         return j >= dt_model_rotary(config) / 4;
+    if (config->family->interleaved)
+        return j < 3 * config->rope_section[j % 3] ? j % 3 : 0;
     size_t axis = 0, end = config->rope_section[0];
     while (j >= end && axis < 2)
         end += config->rope_section[++axis];

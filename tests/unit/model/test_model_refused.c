@@ -22,7 +22,9 @@ static const struct {
     {"[]", "c: expected a JSON object"},
 #define FAMILIES                                                               \
     "gemma2, gemma3_text, gpt2, granite, llama, mistral, olmo2, phi3, qwen2, " \
-    "qwen3, smollm3, gemma3, idefics3, llava, qwen2_5_vl, qwen2_vl, smolvlm"
+    "qwen3, smollm3, gemma3, idefics3, llava, qwen2_5_vl, qwen2_vl, "          \
+    "qwen3_vl, "                                                               \
+    "smolvlm"
     {"{" SIZES "}", "c: model_type: expected one of " FAMILIES ", got nothing"},
     {"{\"model_type\": \"qwen2_moe\", " SIZES "}",
      "c: model_type: expected one of " FAMILIES ", got \"qwen2_moe\""},

@@ -115,6 +115,10 @@ static void parts_other_than_the_language_are_asked_for(void **state)
     s.adapter.all_linear = s.adapter.vision = s.adapter.projector = true;
     assert_pairs(&s, 7, 2, 2 * 5); /* q, k and v are one, the gate is apart */
     close_sample(&s);
+    open_sample(&s, "qwen3_vl"); /* two projectors */
+    s.adapter.all_linear = s.adapter.vision = s.adapter.projector = true;
+    assert_pairs(&s, 14, 4, 3 * 4);
+    close_sample(&s);
     open_sample(&s, "gemma3");
     s.adapter.all_linear = s.adapter.vision = s.adapter.projector = true;
     assert_pairs(&s, 14, 0, 2 * 6); /* a projector without a module */
@@ -222,7 +226,7 @@ static void write_adapter(const struct sample *s)
 static void an_adapter_reads_back_the_same(void **state)
 {
     static const char *const variants[] = {"llava", "smolvlm", "qwen2_5_vl",
-                                           "gemma3"};
+                                           "gemma3", "qwen3_vl"};
     (void)state;
     for (size_t v = 0; v < sizeof(variants) / sizeof(*variants); v++) {
         struct dt_error err;

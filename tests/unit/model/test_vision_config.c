@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "model/family/family.h"
+#include "model/family/roles.h"
 #include "tests/parity/stored.h"
 
 static void parse_stored(struct dt_model_config *c, const json_t *json,
@@ -187,6 +188,32 @@ static const char gemma_file[] =
     "  \"num_attention_heads\": 16, \"num_hidden_layers\": 27,"
     "  \"patch_size\": 14, \"vision_use_head\": false}}";
 
+static const char qwen3_file[] =
+    "{\"architectures\": [\"Qwen3VLForConditionalGeneration\"],"
+    " \"image_token_id\": 151655, \"model_type\": \"qwen3_vl\","
+    " \"text_config\": {\"attention_bias\": false, \"attention_dropout\": 0.0,"
+    "  \"bos_token_id\": 151643, \"dtype\": \"bfloat16\","
+    "  \"eos_token_id\": 151645, \"head_dim\": 128, \"hidden_act\": \"silu\","
+    "  \"hidden_size\": 2560, \"initializer_range\": 0.02,"
+    "  \"intermediate_size\": 9728, \"max_position_embeddings\": 262144,"
+    "  \"model_type\": \"qwen3_vl_text\", \"num_attention_heads\": 32,"
+    "  \"num_hidden_layers\": 36, \"num_key_value_heads\": 8,"
+    "  \"rms_norm_eps\": 1e-06, \"rope_scaling\": {"
+    "   \"mrope_interleaved\": true, \"mrope_section\": [24, 20, 20],"
+    "   \"rope_type\": \"default\"}, \"rope_theta\": 5000000,"
+    "  \"tie_word_embeddings\": true, \"use_cache\": true,"
+    "  \"vocab_size\": 151936}, \"tie_word_embeddings\": true,"
+    " \"transformers_version\": \"4.57.0.dev0\", \"video_token_id\": 151656,"
+    " \"vision_config\": {\"deepstack_visual_indexes\": [5, 11, 17],"
+    "  \"depth\": 24, \"hidden_act\": \"gelu_pytorch_tanh\","
+    "  \"hidden_size\": 1024, \"in_channels\": 3,"
+    "  \"initializer_range\": 0.02, \"intermediate_size\": 4096,"
+    "  \"model_type\": \"qwen3_vl\", \"num_heads\": 16,"
+    "  \"num_position_embeddings\": 2304, \"out_hidden_size\": 2560,"
+    "  \"patch_size\": 16, \"spatial_merge_size\": 2,"
+    "  \"temporal_patch_size\": 2}, \"vision_end_token_id\": 151653,"
+    " \"vision_start_token_id\": 151652}";
+
 static void read_file(struct dt_model_config *c, const char *json)
 {
     struct dt_error err = {0};
@@ -267,6 +294,25 @@ static void published_files_are_read(void **state)
     assert_int_equal(dt_vision_row(v), 3 * 2 * 14 * 14);
     assert_int_equal(dt_vision_features(v, 20, 12), 60);
     dt_model_config_fini(&c);
+
+    read_file(&c, qwen3_file);
+    v = c.vision;
+    assert_int_equal(c.head_size, 128);
+    assert_true(c.tie_word_embeddings);
+    assert_true(c.rope_theta == 5e6);
+    assert_int_equal(dt_rope_axis(&c, 0), 0);
+    assert_int_equal(dt_rope_axis(&c, 58), 1);
+    assert_int_equal(dt_rope_axis(&c, 59), 2);
+    assert_int_equal(dt_rope_axis(&c, 61), 0);
+    assert_int_equal(v->places, 48);
+    assert_int_equal(v->layers, 24);
+    assert_int_equal(v->tower.n_layer, 24);
+    assert_int_equal(v->deep_count, 3);
+    assert_int_equal(v->deep[0], 6);
+    assert_int_equal(v->deep[2], 18);
+    assert_int_equal(dt_model_first_unit(&c), 24 + 3 + 3);
+    assert_int_equal(v->inner, 4096);
+    dt_model_config_fini(&c);
 }
 
 /* --- what differs --- */
@@ -320,6 +366,10 @@ static void what_computes_differently_is_told_by_its_key(void **state)
          "vision_config.fullatt_block_indexes", "a list", "another one"},
         {"qwen2_5_vl", "vision_config", "window_size", "8",
          "vision_config.window_size", "16", "8"},
+        {"qwen3_vl", "vision_config", "num_position_embeddings", "36",
+         "vision_config.num_position_embeddings", "25", "36"},
+        {"qwen3_vl", "vision_config", "deepstack_visual_indexes", "[1]",
+         "vision_config.deepstack_visual_indexes", "a list", "another one"},
     };
     json_t *file = stored_load("vision.json");
     const json_t *variants = json_object_get(file, "variants");
@@ -481,6 +531,26 @@ static const struct {
     {"qwen2_5_vl", TOWER, "fullatt_block_indexes", "[\"all\"]",
      "vision_config.fullatt_block_indexes: expected a list of numbers of "
      "blocks, got \"all\""},
+    {"qwen3_vl", TOWER, "num_position_embeddings", "24",
+     "vision_config.num_position_embeddings: expected a square, got 24"},
+    {"qwen3_vl", TOWER, "deepstack_visual_indexes", "[1, 0]",
+     "vision_config.deepstack_visual_indexes: expected at most 2 numbers of "
+     "blocks that rise, below depth 3, got [1,0]"},
+    {"qwen3_vl", TOWER, "deepstack_visual_indexes", "[3]",
+     "vision_config.deepstack_visual_indexes: expected at most 2 numbers of "
+     "blocks that rise, below depth 3, got [3]"},
+    {"qwen3_vl", TOWER, "deepstack_visual_indexes", "[0, 1, 2]",
+     "vision_config.deepstack_visual_indexes: expected at most 2 numbers of "
+     "blocks that rise, below depth 3, got [0,1,2]"},
+    {"qwen3_vl", TOWER, "deepstack_visual_indexes", "[-1]",
+     "vision_config.deepstack_visual_indexes: expected at most 2 numbers of "
+     "blocks that rise, below depth 3, got [-1]"},
+    {"qwen3_vl", TOWER, "deepstack_visual_indexes", "0",
+     "vision_config.deepstack_visual_indexes: expected at most 2 numbers of "
+     "blocks that rise, below depth 3, got 0"},
+    {"qwen3_vl", TOWER, "deepstack_visual_indexes", "null",
+     "vision_config.deepstack_visual_indexes: expected at most 2 numbers of "
+     "blocks that rise, below depth 3, got nothing"},
 };
 
 static void what_no_switch_has_is_refused_by_its_key(void **state)

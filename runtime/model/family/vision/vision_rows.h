@@ -158,7 +158,7 @@ static void idefics_parse(struct dt_vision_config *vision,
     .merge_key = "scale_factor", .token = 128257, .place = idefics_place,      \
     .parse = idefics_parse
 
-/* --- Qwen2-VL and 2.5: pictures of any size, in frames --- */
+/* --- Qwen2-VL to 3: pictures of any size, in frames --- */
 
 #define DT_QWEN_PATCHES                                                        \
     DT_ROW(DT_PATCH_W, "patch_embed.proj.weight", DT_C, DT_PATCH)
@@ -180,7 +180,7 @@ static void idefics_parse(struct dt_vision_config *vision,
 
 #define DT_QWEN_TEXT                                                           \
     .pre_norm = true, DT_GATED_BY_SILU, .pad = -1, .norm_epsilon = 1e-5,       \
-    .theta = 1e6, .sections = true, .windows = DT_WINDOWS_LATE,                \
+    .theta = 1e6, .sections = {16, 24, 24}, .windows = DT_WINDOWS_LATE,        \
     .windows_number = 80, .windows_key = "max_window_layers",                  \
     .asks_window = true, .types_ask = true, .window = 4096,                    \
     .fields = DT_FIELDS(DT_ROTARY_FIELDS), .qkv_biased = true,                 \
