@@ -224,6 +224,19 @@ static struct rope_object find_local(struct dt_model_config *config,
     return (struct rope_object){full, "rope_parameters.full_attention."};
 }
 
+/* mrope_interleaved, which transformers does not read, as the class has it. */
+static void check_interleaved(const struct dt_model_config *config,
+                              const struct rope_object *rope,
+                              struct dt_error *problems)
+{
+    const char *key = "mrope_interleaved";
+    const bool turns = config->family->interleaved;
+    const json_t *given = dt_config_value(rope->json, key);
+    if (given && (!json_is_boolean(given) || json_is_true(given) != turns))
+        dt_config_unexpected(problems, rope->prefix, key,
+                             turns ? "true" : "false", given);
+}
+
 /* mrope_section: the pairs that turn with time, rows and columns. */
 static void parse_sections(struct dt_model_config *config,
                            const struct rope_object *rope,
@@ -259,8 +272,10 @@ void dt_config_parse_rope(struct dt_model_config *config, const json_t *root,
     rope = config->rope_local_theta > 0 ? find_local(config, root, problems)
                                         : find_object(root, problems);
     parse_rotary(config, &rope, root, problems);
-    if (config->family->sections[0] > 0)
+    if (config->family->sections[0] > 0) {
         parse_sections(config, &rope, problems);
+        check_interleaved(config, &rope, problems);
+    }
     if (!rope.json)
         return;
     parse_theta(config, &rope, problems);

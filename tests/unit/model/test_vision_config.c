@@ -519,6 +519,12 @@ static const struct {
     {"qwen2_vl", TEXT, "rope_parameters", "{\"rope_type\": \"mrope2\"}",
      "rope_parameters.rope_type: expected one of default, linear, llama3, "
      "dynamic, yarn, got \"mrope2\""},
+    {"qwen2_vl", TEXT, "rope_parameters",
+     "{\"mrope_section\": [1, 1, 2], \"mrope_interleaved\": true}",
+     "rope_parameters.mrope_interleaved: expected false, got true"},
+    {"qwen3_vl", TEXT, "rope_parameters",
+     "{\"mrope_section\": [3, 2, 1], \"mrope_interleaved\": false}",
+     "rope_parameters.mrope_interleaved: expected true, got false"},
     {"qwen2_5_vl", TOWER, "out_hidden_size", "null",
      "vision_config.out_hidden_size: expected 32, the hidden_size of the "
      "language model, got 3584"},
