@@ -32,6 +32,8 @@ from tokenizers import AddedToken, Tokenizer
 from transformers import PreTrainedTokenizerFast
 from trl.data_utils import prepare_multimodal_messages
 
+from vision_models import GEMMA_TOKENS
+
 HERE = pathlib.Path(__file__).resolve().parent
 THEIRS = pathlib.Path(trl.__file__).parent / "chat_templates"
 SPECIAL = [
@@ -40,9 +42,8 @@ SPECIAL = [
     "<global-img>", "<end_of_utterance>",
     *(f"<row_{y}_col_{x}>" for y in range(1, 4) for x in range(1, 4)),
     "<start_of_image>", "<image_soft_token>", "<end_of_image>",
+    "<start_of_turn>", "<end_of_turn>",
 ]
-GEMMA = {"boi_token": "<start_of_image>", "image_token": "<image_soft_token>",
-         "eoi_token": "<end_of_image>"}
 TILE, SEQ = 12, 9  # pixels of a tile, and tokens
 # Rows and columns of the images, of which each conversation takes the first.
 SIZES = [(20, 12), (8, 8), (41, 17), (9, 60), (36, 36), (13, 30)]
@@ -154,7 +155,7 @@ def make_tokenizer():
         json.dumps(special, indent=1) + "\n")
     return (PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special),
             PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special,
-                                    extra_special_tokens=GEMMA))
+                                    extra_special_tokens=GEMMA_TOKENS))
 
 
 def processors(tokenizer, named):

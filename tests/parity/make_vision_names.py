@@ -56,7 +56,8 @@ def llava(tower, text):
 def qwen(kind, tower):
     text = {**TEXT, **ROPE}
     if kind == "qwen3_vl":
-        text["rope_scaling"] = {"rope_type": "default", "mrope_interleaved": True,
+        text["rope_scaling"] = {"rope_type": "default",
+                                "mrope_interleaved": True,
                                 "mrope_section": [1, 1, 1]}
         text["head_dim"] = 6
     if NEW or kind == "qwen3_vl":

@@ -3,17 +3,17 @@
 # make_vision_runs.py - twenty steps of TRL's SFTTrainer on text and images
 #
 # Writes vision_runs.json beside this script:
-#   models  config.json and processor_config.json of two tiny models, and of
-#           each 16 rows: messages, the numbers and sizes (rows and columns of
+#   models  config.json and processor_config.json of tiny models, and of each
+#           16 rows: messages, the numbers and sizes (rows and columns of
 #           pixels) of their pictures, and what TRL's collator makes of them:
 #           ids ([id, n]: n times), positions [first, last) of the assistant's
-#   runs    for both models and both optimizers, and for three ways to choose
+#   runs    for all models and both optimizers, and for three ways to choose
 #           targets: all tokens, as TRL does with images; all but placeholders;
 #           the assistant's. Of each step: the loss, which is the mean over all
 #           targets of its rows, the norm of gradients before they are clipped,
 #           and the learning rate
 # A step takes B x A rows in order, A micro-batches of B; the rows start again
-# when there are no more. A is 1 of qwen2_5_vl: the Trainer would make its loss
+# when there are no more. A is 1 of all but llava: the Trainer would make its loss
 # the mean of the means of micro-batches (accepts_loss_kwargs is False there).
 # Weights are hashes as in vision.json. Byte (y, x, c) of picture i is element
 # (y x width + x) x 3 + c of the hashes of "picture i", plus 1, times 128,
@@ -40,11 +40,13 @@ from trl import SFTConfig, SFTTrainer
 from trl.trainer.sft_trainer import DataCollatorForVisionLanguageModeling
 
 from make_family_reference import hashes, short
-from vision_models import CLIP, QWEN25, create, llava, processor, qwen, text
+from vision_models import (
+    CLIP, FULL, GEMMA, GEMMA_TOKENS, QWEN25, QWEN3, SLIDING, create, gemma,
+    llava, processor, qwen, text)
 
 HERE = pathlib.Path(__file__).resolve().parent
 STEPS, ROWS, WARMUP, MAX_NORM = 20, 4, 3, 1.0
-ACCUMULATED = {"llava": 2, "qwen2_5_vl": 1}
+ACCUMULATED = {"llava": 2}  # others 1
 BETAS, EPS = (0.9, 0.99), 1e-8
 OPTIMIZERS = {"sgd": 0.1, "adamw": 2e-3}
 TARGETS = ["all", "no placeholders", "assistant"]
@@ -52,11 +54,12 @@ SIDES = [(16, 24), (8, 8), (20, 12), (12, 28), (4, 16)]  # where any is taken
 SYMBOLS = "red green blue grey round square small large two three".split()
 
 
-def tokenizer():
+def tokenizer(kind):
+    more = {"extra_special_tokens": GEMMA_TOKENS} if kind == "gemma3" else {}
     folder = HERE / "vision_tokenizer"
     return PreTrainedTokenizerFast(
         tokenizer_file=str(folder / "tokenizer.json"),
-        **json.loads((folder / "tokenizer_config.json").read_text()))
+        **json.loads((folder / "tokenizer_config.json").read_text()), **more)
 
 
 def models(words):
@@ -67,14 +70,22 @@ def models(words):
     kind, config = llava(CLIP, text("llama", **given), -2)
     config["image_token_index"] = id("<image>")
     yield "llava", "llava", (kind, config)
-    kind, config = qwen("qwen2_5_vl", QWEN25, [2, 1, 1], num_hidden_layers=2,
-                        **given)
-    for key, token in (("image_token_id", "<|image_pad|>"),
-                       ("video_token_id", "<|video_pad|>"),
-                       ("vision_start_token_id", "<|vision_start|>"),
-                       ("vision_end_token_id", "<|vision_end|>")):
-        config[key] = id(token)
-    yield "qwen2_5_vl", "qwen2_vl", (kind, config)
+    for template, (kind, config) in (
+            ("qwen2_vl", qwen("qwen2_5_vl", QWEN25, [2, 1, 1],
+                              num_hidden_layers=2, **given)),
+            ("qwen3_vl", qwen("qwen3_vl", QWEN3, [3, 2, 1], 5e6, head_dim=12,
+                              num_hidden_layers=2, **given))):
+        for key, token in (("image_token_id", "<|image_pad|>"),
+                           ("video_token_id", "<|video_pad|>"),
+                           ("vision_start_token_id", "<|vision_start|>"),
+                           ("vision_end_token_id", "<|vision_end|>")):
+            config[key] = id(token)
+        yield kind, template, (kind, config)
+    kind, config = gemma(GEMMA, 16, num_hidden_layers=2, sliding_window=5,
+                         layer_types=[SLIDING, FULL],
+                         query_pre_attn_scalar=12, **given)
+    config["image_token_index"] = id("<image_soft_token>")
+    yield kind, kind, (kind, config)
 
 
 def picture(number, size):
@@ -110,12 +121,12 @@ def make_rows(sides):
 
 class Run:
     def __init__(self, name, template, made):
-        self.words = tokenizer()
+        self.words = tokenizer(name)
         self.model, self.config = create(*made)
         source = HERE / "vision_templates" / f"{template}.jinja"
         self.processor = processor(self.model.config, self.words,
                                    chat_template=source.read_text())
-        self.image = self.processor.image_token_id
+        self.image = self.model.config.image_token_id
         size = getattr(self.model.config.vision_config, "image_size", None)
         self.rows = make_rows([(size, size)] if size else SIDES)
         self.images = [[picture(n, (h, w)) for n, h, w in row["pictures"]]
@@ -178,7 +189,7 @@ class Rates(TrainerCallback):
 
 
 def train(run, optimizer, targets):
-    A = ACCUMULATED[run.model.config.model_type]
+    A = ACCUMULATED.get(run.model.config.model_type, 1)
     with tempfile.TemporaryDirectory() as out:
         args = SFTConfig(
             output_dir=out, per_device_train_batch_size=ROWS // A,
@@ -242,13 +253,13 @@ def main():
     transformers.logging.disable_progress_bar()
     torch.set_num_threads(1)
     stored, runs = {}, []
-    for name, template, made in models(tokenizer()):
+    for name, template, made in models(tokenizer(None)):
         run = Run(name, template, made)
         with tempfile.TemporaryDirectory() as top:
             run.processor.save_pretrained(top)
             path = pathlib.Path(top) / "processor_config.json"
             settings = json.loads(path.read_text())
-        A = ACCUMULATED[name]
+        A = ACCUMULATED.get(name, 1)
         stored[name] = {"B": ROWS // A, "A": A, "template": template,
                         "config": run.config, "processor": settings,
                         "rows": run.stored}

@@ -24,8 +24,8 @@ from PIL import Image
 
 from make_vision_runs import HERE, tokenizer
 from vision_models import (
-    CLIP, IDEFICS, QWEN2, QWEN25, SIGLIP, create, idefics, llava, processor,
-    qwen, text)
+    CLIP, FULL, GEMMA, IDEFICS, QWEN2, QWEN25, QWEN3, SIGLIP, SLIDING,
+    create, gemma, idefics, llava, processor, qwen, text)
 
 NEW = 64
 SIZES = [(40, 56), (9, 60), (23, 23), (64, 30)]  # rows and columns of pixels
@@ -63,6 +63,15 @@ def families(words):
         "qwen2_5_vl": ("qwen2_vl", qwen(
             "qwen2_5_vl", QWEN25, [2, 1, 1], num_hidden_layers=2, **given),
             qwens),
+        "gemma3": ("gemma3", gemma(
+            GEMMA, 16, num_hidden_layers=2, sliding_window=5,
+            layer_types=[SLIDING, FULL], query_pre_attn_scalar=12, **given), {
+                "image_token_index": id("<image_soft_token>"),
+                "boi_token_index": id("<start_of_image>"),
+                "eoi_token_index": id("<end_of_image>")}),
+        "qwen3_vl": ("qwen3_vl", qwen(
+            "qwen3_vl", QWEN3, [3, 2, 1], 5e6, head_dim=12,
+            num_hidden_layers=2, **given), qwens),
     }
 
 
@@ -131,7 +140,7 @@ def try_family(program, name, template, made, ids):
         folder = root / "model"
         model.save_pretrained(folder)
         source = HERE / "vision_templates" / f"{template}.jinja"
-        words = processor(model.config, tokenizer(),
+        words = processor(model.config, tokenizer(kind),
                           chat_template=source.read_text())
         words.save_pretrained(folder)
         random = np.random.default_rng(7)
@@ -161,7 +170,7 @@ def main():
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    all = families(tokenizer())
+    all = families(tokenizer(None))
     alike = [try_family(sys.argv[1], name, *all[name])
              for name in sys.argv[2:] or all]
     sys.exit(not min(alike))

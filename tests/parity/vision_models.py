@@ -45,6 +45,10 @@ QWEN3 = {"depth": 3, "hidden_size": 24, "intermediate_size": 28,
          "num_position_embeddings": 25, "deepstack_visual_indexes": [0]}
 GEMMA = {**SIGLIP, "hidden_size": 24, "num_attention_heads": 3,
          "image_size": 16, "vision_use_head": False}
+# What its processor asks of a tokenizer.
+GEMMA_TOKENS = {"boi_token": "<start_of_image>",
+                "image_token": "<image_soft_token>",
+                "eoi_token": "<end_of_image>"}
 
 
 def text(family, **more):

@@ -14,6 +14,8 @@ setup_file() {
     cd "$BATS_FILE_TMPDIR" || return
     make_vision llava llava
     make_vision qwen2_5_vl qwen2_vl
+    make_vision qwen3_vl qwen3_vl
+    make_vision gemma3 gemma3
 }
 
 setup() {
@@ -144,4 +146,12 @@ metrics_of() {
 
 @test "qwen2.5-vl, what the assistant says" {
     run_of qwen2_5_vl 4 1 assistant assistant false
+}
+
+@test "qwen3-vl, what the assistant says" {
+    run_of qwen3_vl 4 1 assistant assistant false
+}
+
+@test "gemma 3, all but placeholders" {
+    run_of gemma3 4 1 "no placeholders" full false
 }
