@@ -9,7 +9,7 @@ bats_require_minimum_version 1.5.0
 load helpers
 load vision
 
-MODELS=(llava qwen2_5_vl)
+MODELS=(llava qwen2_5_vl qwen3_vl gemma3)
 # Keys that choose what is trained.
 ALL="train_vision: true"
 LANGUAGE="train_vision: false"
@@ -24,6 +24,8 @@ setup_file() {
     local model
     make_vision llava llava
     make_vision qwen2_5_vl qwen2_vl
+    make_vision qwen3_vl qwen3_vl
+    make_vision gemma3 gemma3
     for model in "${MODELS[@]}"; do
         grep '"images":\[\]' "$model/train.jsonl" >"$model/text.jsonl"
         grep -v '"images":\[\]' "$model/train.jsonl" >"$model/images.jsonl"
@@ -65,12 +67,12 @@ one() {
     rm -rf ./*.out
 }
 
-# some COMMAND [WORD]...: calls it for each choice, of one model or the other.
+# some COMMAND [WORD]...: calls it for each choice, of one model or another.
 some() {
-    one llava "$ALL" "$@"
+    one qwen3_vl "$ALL" "$@"
     one qwen2_5_vl "$LANGUAGE" "$@"
-    one llava "$PROJECTOR" "$@"
-    one qwen2_5_vl "$VISION" "$@"
+    one gemma3 "$PROJECTOR" "$@"
+    one llava "$VISION" "$@"
 }
 
 shared() {
@@ -201,10 +203,17 @@ tensors() {
 frozen_names() {
     local vision=vision_tower projector=multi_modal_projector
     local language=language_model
-    [[ $model == llava ]] || {
+    case $model in
+    qwen2_5_vl)
         vision='visual\.(patch_embed|blocks)' projector='visual\.merger'
         language='model|lm_head'
-    }
+        ;;
+    qwen3_vl)
+        vision='model\.visual\.(patch_embed|pos_embed|blocks)'
+        projector='model\.visual\.(merger|deepstack_merger_list)'
+        language='model\.language_model|lm_head'
+        ;;
+    esac
     case $keys in
     "$ALL") echo '(none)' ;;
     "$LANGUAGE") echo "($vision)\." ;;
@@ -218,7 +227,8 @@ parts_kept() {
     local names file
     names=$(frozen_names)
     # what LLaVA does not compute with is as it was, too
-    names="($names|.*encoder\.layers\.2\.|.*post_layernorm)"
+    [[ $model != llava ]] ||
+        names="($names|.*encoder\.layers\.2\.|.*post_layernorm)"
     run_of 2 parts "$keys" "$start" "distributed.strategy: zero2"
     tensors "$from/model.safetensors" | sort >was
     tensors parts.out/checkpoints/latest/model.safetensors | sort >is
@@ -239,13 +249,14 @@ parts_kept() {
 
 @test "what is frozen stays as it was, and has neither gradients nor state" {
     need_mpirun
-    local from model start="precision: {compute: fp32}"
-    for model in "${MODELS[@]}"; do
-        from=$model/model
-        for keys in "${CHOICES[@]}"; do
-            one "$model" "$keys" parts_kept
+    local keys model start="precision: {compute: fp32}"
+    for keys in "${CHOICES[@]}"; do
+        for model in llava qwen2_5_vl; do
+            from=$model/model one "$model" "$keys" parts_kept
         done
     done
+    from=qwen3_vl/model one qwen3_vl "$PROJECTOR" parts_kept
+    from=gemma3/model one gemma3 "$LANGUAGE" parts_kept
 }
 
 # step_of NAME [KEY]...: one step with these keys of the optimizer; the hashes of
