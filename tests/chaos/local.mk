@@ -7,6 +7,7 @@ EXTRA_DIST += \
 	tests/chaos/disk.sh \
 	tests/chaos/false_alarms.sh \
 	tests/chaos/judge.py \
+	tests/chaos/lost_nodes.sh \
 	tests/chaos/lost_workers.sh \
 	tests/chaos/memory.sh \
 	tests/chaos/sampled.py \
