@@ -213,7 +213,7 @@ END
     make_vision qwen2_5_vl qwen2_vl
     local model
     for model in llava qwen2_5_vl; do
-        ALGORITHM=rm config $model $model "model: {path: $model/reward}" \
+        ALGORITHM="rm" config $model $model "model: {path: $model/reward}" \
             "data: {train: $model/pairs.jsonl, image_root: $model, max_length: 128}"
         train 1 $model
         sed -E 's/"prompt":\[(.*)\],"chosen":\[(.*)\],"rejected":.*,("images":.*)/"messages":[\1,\2],\3/' \
@@ -223,7 +223,8 @@ END
         {
             echo "import json, sys"
             echo "DIR, folder = sys.argv[1:]"
-            sed -n '/^```python$/,/^```$/{/^```/!p}' "$DT_SRCDIR/docs/images.md"
+            awk -v mark='```' '$0 == mark { here = 0 } here { print }
+                $0 == mark "python" { here = 1 }' "$DT_SRCDIR/docs/images.md"
             cat <<'END'
 for line in open("chosen.jsonl"):
     row = json.loads(line)
