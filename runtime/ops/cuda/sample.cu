@@ -39,7 +39,7 @@ struct Sample {
     float inverse;       /* of the temperature */
     float min_p, penalty;
     bool greedy;
-    unsigned never_count, never[DT_SAMPLING_NEVER];
+    unsigned never[DT_SAMPLING_NEVER]; /* tokens that are not drawn, or V */
 };
 
 /* The largest of some logits, and the sum of e^((logit - largest) * inverse).
@@ -126,10 +126,12 @@ struct Row {
     }
     __device__ bool is_drawn(unsigned v) const
     {
-        for (unsigned i = 0; i < a.never_count; i++)
-            if (v == a.never[i])
-                return false;
-        return true;
+        bool drawn = true;
+
+#pragma unroll
+        for (int i = 0; i < DT_SAMPLING_NEVER; i++)
+            drawn &= v != a.never[i];
+        return drawn;
     }
     __device__ float logit(unsigned v) const
     {
@@ -422,9 +424,9 @@ extern "C" void dt_cuda_sample(struct dt_stream *stream, struct dt_view ids,
     a.top_p = sampling->top_p;
     a.min_p = (float)sampling->min_p;
     a.penalty = (float)sampling->repetition_penalty;
-    a.never_count = (unsigned)sampling->never_count;
-    for (unsigned i = 0; i < a.never_count; i++)
-        a.never[i] = (unsigned)sampling->never[i];
+    for (size_t i = 0; i < DT_SAMPLING_NEVER; i++)
+        a.never[i] =
+            i < sampling->never_count ? (unsigned)sampling->never[i] : a.V;
     const bool few = B <= (size_t)dt_cuda_facts.multiprocessors;
     launch(stream, sample_kernel, (unsigned)B,
            few ? MOST_THREADS : MOST_THREADS / 2, a);
