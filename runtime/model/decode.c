@@ -315,7 +315,7 @@ static struct dt_sampling without_placeholders(
 }
 
 /* Goes by as many rows as can be computed together without changing a row's
- * bits; on a GPU these are all. One copy brings what was drawn.
+ * bits; on a GPU these are all. One copy brings the drawn tokens.
  */
 int dt_decoder_step(struct dt_decoder *d, const struct dt_step_rows *rows,
                     const struct dt_sampling *sampling, int32_t *ids,

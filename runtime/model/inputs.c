@@ -236,7 +236,7 @@ static void append_last(struct dt_inputs *inputs, struct dt_upload *upload,
     }
 }
 
-/* Elements of a cache's table for N tokens, of draws, and of what was seen. */
+/* Elements of a cache's table for N tokens, of draws, and of seen tokens. */
 static size_t table_count(const struct dt_cache *cache, size_t N)
 {
     return cache && cache->table ? N * cache->blocks : 0;

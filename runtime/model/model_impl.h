@@ -471,10 +471,10 @@ void dt_block_forward(struct dt_model *m, size_t u, bool recompute);
  */
 void dt_block_backward(struct dt_model *m, size_t u, bool accumulate);
 
-/* The residual stream behind block u, computed if the block has left a pair. */
+/* The residual stream after block u, computed if the block has left a pair. */
 struct dt_view dt_block_output(struct dt_model *m, size_t u);
 
-/* What is added to if something is added behind block u: that stream, or the
+/* What is added to if something is added after block u: that stream, or the
  * second of the pair.
  */
 struct dt_view dt_block_last(const struct dt_model *m, size_t u);
@@ -600,7 +600,7 @@ static inline size_t dt_projector_unit(const struct dt_tower *t, size_t k)
 bool dt_tower_taps(const struct dt_vision_config *vision, size_t u);
 
 /* Takes the rows of features from x(N, C), the output of block u or of the norm
- * behind the last one, if it is tapped.
+ * after the last one, if it is tapped.
  */
 void dt_tap_forward(struct dt_tower *t, size_t u, struct dt_view x);
 
@@ -613,7 +613,7 @@ void dt_tap_backward(const struct dt_tower *t, size_t u, struct dt_view d);
 void dt_projector_forward(const struct dt_tower *t, size_t k);
 void dt_projector_backward(const struct dt_tower *t, size_t k, bool accumulate);
 
-/* x(N, C) of the text += at their tokens the features that are added behind
+/* x(N, C) of the text += at their tokens the features that are added after
  * block `u` of it, 0: its embedding; nothing without any.
  */
 void dt_tower_add_features(const struct dt_tower *t, size_t u, struct dt_view x,

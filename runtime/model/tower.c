@@ -3,7 +3,7 @@
  * tower.c - pictures become features: the units in front of a language model
  *
  *     x     = norm_0(patches w + b, class + positions)
- *     x     = blocks(x), and a norm behind them
+ *     x     = blocks(x), and a norm after them
  *
  * Families have some of these; projector.c has what follows. The blocks are
  * those of any model; a batch of pictures is one row of theirs, within which a
@@ -363,7 +363,7 @@ static void embedding_backward(const struct dt_tower *t, bool accumulate)
                        dt_vision_row(v), C, accumulate);
 }
 
-/* --- behind the blocks --- */
+/* --- after the blocks --- */
 
 static void tail_forward(struct dt_tower *t)
 {
