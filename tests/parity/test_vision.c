@@ -393,7 +393,7 @@ static void kept_units_are_computed_once(void **state)
             memset(subject_weights(&s, i), 0,
                    s.layout->params[i].count * sizeof(float));
     subject_publish(&s);
-    const struct dt_view features = s.model->tower->acts.features;
+    const struct dt_view features = s.model->tower->acts.projectors[0].features;
     float *first = malloc(dt_view_bytes(features));
     assert_non_null(first);
     memcpy(first, dt_view_data(features), dt_view_bytes(features));
