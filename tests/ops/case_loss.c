@@ -160,6 +160,7 @@ void test_logit_rules(void **state)
     loss_case(7, 33, 257, 2, 0.0f, false, capped);
     loss_case(10, 16, 257, 4, 0.1f, true, capped);
     loss_case(10, 16, 257, 4, 0.1f, false, both);
+    loss_case(3, 2, 9001, 2, 0.1f, true, both); /* rounds of a block */
     half_case(DT_BF16, 0.1f, 5, both);
     half_case(DT_F16, 0.0f, 10, capped);
     for (size_t i = 0; i < logits.count; i++)
