@@ -393,7 +393,7 @@ static void nccl_destroy(struct dt_comm *comm, const struct dt_error *why)
     }
     if (!dt_nccl_queue_end(queue, !why, why ? DRAIN_MS : LEAVE_MS))
         queue->state = DT_NCCL_STUCK;
-    if (queue->compute)
+    if (queue->compute && queue->compute->watch_ctx == queue)
         queue->compute->watch = NULL;
     free_memory(queue);
     if (queue->peers.transport)
