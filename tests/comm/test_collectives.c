@@ -412,19 +412,21 @@ static void doubles_of_the_device_are_reduced_unrounded(void **state)
     run(doubles);
 }
 
+/* Sums that are exact in any order, and not in single precision. */
 static int scalars(struct ctx *c)
 {
+    const double small = 0x1p-30;
     double values[1000], max[2] = {-c->rank.rank, 1e300 * (c->rank.rank & 1)};
     struct dt_span_totals before, after;
     dt_span_totals(&before);
     for (int i = 0; i < 1000; i++)
-        values[i] = i + c->rank.rank + 0.1;
+        values[i] = i + c->rank.rank + small;
     TRY(dt_comm_reduce_scalars(c->rank.comm, values, 1000, DT_SUM, &c->err) ==
         0);
     for (int i = 0; i < 1000; i++) {
-        double sum = i + 0.1;
+        double sum = i + small;
         for (int r = 1; r < c->rank.size; r++)
-            sum += i + r + 0.1;
+            sum += i + r + small;
         TRY(values[i] == sum);
     }
     TRY(dt_comm_reduce_scalars(c->rank.comm, max, 2, DT_MAX, &c->err) == 0);
