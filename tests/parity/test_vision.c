@@ -356,7 +356,8 @@ static void gradients_of_copies_are_those_of_pictures(void **state)
     struct subject s, t;
     const double apart = train_copies(&v, &s, *state, false);
     const double shared = train_copies(&w, &t, *state, true);
-    assert_true(host ? apart == shared : fabs(apart / shared - 1) < 1e-6);
+    if (host ? apart != shared : !(fabs(apart / shared - 1) < 1e-6))
+        fail_msg("loss %.9g, with copies %.9g", apart, shared);
     for (size_t i = 0; i < s.layout->param_count; i++) {
         const struct dt_param *param = &s.layout->params[i];
         const float *a = subject_grads(&s, i), *b = subject_grads(&t, i);
@@ -367,7 +368,8 @@ static void gradients_of_copies_are_those_of_pictures(void **state)
         }
         if (host && param->unit >= dt_model_first_unit(&v.config))
             assert_memory_equal(a, b, param->count * sizeof(*a));
-        if (!(sqrt(off) <= 1e-5 * sqrt(all) + 1e-7))
+        /* those of the biases of keys are noise about 0 */
+        if (!(sqrt(off) <= 1e-5 * sqrt(all) + 1e-6))
             fail_msg("%s: off by %.3g of %.3g", param->name, sqrt(off),
                      sqrt(all));
     }
