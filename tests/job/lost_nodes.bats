@@ -106,7 +106,7 @@ TWO="nodes: 2, ntasks_per_node: 2"
     finish spare
     tell spare
     grep "node n2, rank 2, rank 3, is lost: it was not heard for 5 s: node n3 takes its place: all ranks start again after step 6 (restart 1; at most 3 without a new step)" spare.log
-    grep "2 ranks have new memory, and get that of rank 0 on n1" spare.log
+    grep "continuing after step 6 with the memory of the processes before, of which 2 ranks get a copy" spare.log
     run ! grep "resuming from" spare.log
     same_run whole spare
     grep '"event": "restart", "step": 6, .*"rank": 2, "host": "n2", .*"node n2, rank 2, rank 3, is lost' spare.out/logs/events.jsonl
