@@ -10,7 +10,8 @@
 #          same with a frozen tower; "rm" a loop over pairs with transformers'
 #          base model and a head without bias, as TRL's trainer has no images.
 #          Of each step: the loss, the norm of gradients before they are
-#          clipped, the learning rate, and the mean margin of rewards
+#          clipped, the learning rate, and the mean margin of rewards; the
+#          classifier of a family that has one
 #   scores of the sides of the pairs, by the reward model before it is trained,
 #          and after
 # Weights are hashes as in vision.json, those of the head of "score.weight". A
@@ -28,7 +29,8 @@ import torch.nn.functional as F
 import transformers
 from datasets import Dataset
 from torch.utils.data import SequentialSampler
-from transformers import get_linear_schedule_with_warmup
+from transformers import (Gemma3ForSequenceClassification,
+                          get_linear_schedule_with_warmup)
 from trl import DPOConfig, DPOTrainer
 from trl.trainer.dpo_trainer import DataCollatorForVisionPreference
 
@@ -113,8 +115,16 @@ class Scorer(torch.nn.Module):
         with torch.no_grad():
             self.score.weight.copy_(
                 (hashes("score.weight", width) * 0.375).view(1, width))
+        self.classifier = None
+        if model.config.model_type == "gemma3":
+            config = copy.deepcopy(model.config)
+            config.num_labels = 1
+            self.classifier = Gemma3ForSequenceClassification(config)
+            self.classifier.model, self.classifier.score = self.base, self.score
 
     def forward(self, **given):
+        if self.classifier:
+            return self.classifier(**given, use_cache=False).logits[:, 0]
         hidden = self.base(**given, use_cache=False).last_hidden_state
         return self.score(hidden[:, -1])[:, 0]
 
@@ -182,7 +192,7 @@ def main():
     transformers.logging.disable_progress_bar()
     torch.set_num_threads(1)
     stored, runs = {}, []
-    for name, template, made in models(tokenizer()):
+    for name, template, made in models(tokenizer(None)):
         run = Run(name, template, made)
         pairs = make_pairs(run)
         result, (before, after) = train_rm(run, pairs)

@@ -132,6 +132,7 @@ static void write_model(const char *name, bool scores)
     struct dt_layout *layout = dt_model_layout(&config, 1, &err);
     must(layout != NULL);
     const struct dt_view weights = room(layout->count);
+    const bool apart = dt_model_head_apart(&config);
     for (size_t i = 0; i < layout->param_count; i++)
         variant_fill(&config, &layout->params[i],
                      dt_view_data(dt_layout_param(layout, weights, i)));
@@ -139,7 +140,7 @@ static void write_model(const char *name, bool scores)
     const struct dt_weights_files files = {.config = text,
                                            .layout = layout,
                                            .param_count =
-                                               layout->param_count - scores,
+                                               layout->param_count - apart,
                                            .carried = &carried,
                                            .weights = weights,
                                            .stored = DT_F32,
@@ -148,7 +149,7 @@ static void write_model(const char *name, bool scores)
     must(writer && dt_weights_save(writer, &files, &err) == 0);
     must(dt_ckpt_add_text(writer, "processor_config.json", processor, &err) ==
          0);
-    if (scores)
+    if (apart)
         write_head(writer, layout, weights);
     must(dt_ckpt_commit(writer, &err) == 0);
 }

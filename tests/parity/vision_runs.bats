@@ -67,30 +67,36 @@ pairs_of() {
               exit !(NR == 20 && most < 2e-5) }'
 }
 
+MODELS=(llava qwen2_5_vl qwen3_vl gemma3)
+
 @test "pairs: dpo has the losses of TRL" {
-    pairs_of llava dpo model dpo "train_vision: true" rewards/margins
-    rm -r run.out
-    pairs_of qwen2_5_vl dpo model dpo "train_vision: true" rewards/margins
-    rm -r run.out
+    local model
+    for model in "${MODELS[@]}"; do
+        pairs_of $model dpo model dpo "train_vision: true" rewards/margins
+        rm -r run.out
+    done
 }
 
 @test "pairs: dpo with a frozen tower has the losses of TRL" {
-    pairs_of llava dpo model "dpo frozen" "train_vision: false" rewards/margins
-    rm -r run.out
-    pairs_of qwen2_5_vl dpo model "dpo frozen" "train_vision: false" \
-        rewards/margins
-    rm -r run.out
+    local model
+    for model in "${MODELS[@]}"; do
+        pairs_of $model dpo model "dpo frozen" "train_vision: false" \
+            rewards/margins
+        rm -r run.out
+    done
 }
 
+# That of Gemma 3 is transformers' classifier.
 @test "pairs: a reward model has the losses and the scores of torch" {
     local model
-    for model in llava qwen2_5_vl; do
+    for model in "${MODELS[@]}"; do
         sides $model >$model/sides.jsonl
         scores_of $model/reward $model/sides.jsonl | same_scores $model/before.txt
         pairs_of $model rm reward rm "train_vision: true" margin
         scores_of run.out $model/sides.jsonl | same_scores $model/after.txt
         "$DT_BUILDDIR/disttrain" export run.out out
-        cmp {out,run.out/checkpoints/latest}/value_head.safetensors
+        [[ $model == gemma3 ]] ||
+            cmp {out,run.out/checkpoints/latest}/value_head.safetensors
         scores_of out $model/sides.jsonl | same_scores $model/after.txt
         rm -r run.out out
     done

@@ -51,6 +51,7 @@ static void gemma3_parse(struct dt_vision_config *vision,
 const struct dt_vision_family dt_vision_gemma3 = {
     .type = "gemma3",
     .causal = "Gemma3ForConditionalGeneration",
+    .scores = "Gemma3ForSequenceClassification",
     .base = "Gemma3Model",
     .text = &dt_family_gemma3_text,
     .towers = (const struct dt_tower_traits *const[]){&gemma3_tower, NULL},
