@@ -241,3 +241,19 @@ END
             END { print "largest difference", most; exit !(NR == 16 && most < 1e-5) }'
     done
 }
+
+@test "transformers has each weight of a reward model of Gemma 3" {
+    load ../job/vision
+    make_vision gemma3 gemma3
+    ALGORITHM="rm" config gemma3 gemma3 "model: {path: gemma3/reward}" \
+        "data: {train: gemma3/pairs.jsonl, image_root: gemma3, max_length: 128}"
+    train 1 gemma3
+    cat >weights.py <<'END'
+from transformers import AutoModelForSequenceClassification as M
+model, found = M.from_pretrained(
+    "gemma3.out/checkpoints/latest", output_loading_info=True)
+assert type(model).__name__ == "Gemma3ForSequenceClassification"
+assert not any(found.values()), found
+END
+    "$DT_REFERENCE_PYTHON" weights.py
+}
