@@ -32,9 +32,9 @@ static bool parse_stat(struct dt_proc_stat *stat, char *text)
     snprintf(stat->name, sizeof(stat->name), "%s", begin + 1);
     if (sscanf(end,
                " %c %d %*d %*d %d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d "
-               "%*d %*d %*d %*d %llu",
+               "%*d %*d %d %*d %llu",
                &stat->state, &stat->parent, &stat->terminal, &user, &kernel,
-               &stat->start_ticks) != 6)
+               &stat->threads, &stat->start_ticks) != 7)
         return false;
     stat->cpu_ticks = user + kernel;
     return true;

@@ -17,6 +17,7 @@ struct dt_proc_stat {
     char state;    /* R, S, D, Z, T ... */
     int parent;
     int terminal;                   /* 0: it has none */
+    int threads;
     unsigned long long cpu_ticks;   /* in user and kernel mode together */
     unsigned long long start_ticks; /* since the boot; sysconf(_SC_CLK_TCK)
                                        ticks are a second */

@@ -23,7 +23,7 @@
 #include "run/dir/owner.h"
 #include "run/dir/owner_impl.h"
 
-enum { BEATS = 3, ROUNDS = 100 };
+enum { BEATS = 3, ROUNDS = 100, ENDING_S = 2 };
 
 /* Beats without a touch after which a run that is said to have ended is not
  * waited for.
@@ -90,6 +90,24 @@ static void tell_watch(const struct dt_owner *owner,
                "%s: does not say which run wrote it; is that still alive? "
                "Checking for %.0f s",
                owner->path, seconds);
+}
+
+/* Gives another process of this host time to end: one that was killed while it
+ * waits for a disk outlives its launcher.
+ */
+static enum dt_owner_verdict await_end(const struct dt_owner *owner,
+                                       const struct dt_owner_record *other,
+                                       bool (*stop)(void))
+{
+    const double until = dt_clock_now() + ENDING_S;
+    enum dt_owner_verdict verdict = DT_OWNER_ALIVE;
+    while (verdict == DT_OWNER_ALIVE && dt_clock_now() < until) {
+        if (stop && stop())
+            return DT_OWNER_STOPPED;
+        dt_clock_sleep(0.02);
+        verdict = dt_owner_record_judge(other, &owner->record);
+    }
+    return verdict;
 }
 
 /* Waits so long for the other run to touch its file. DT_OWNER_GONE also if the
@@ -205,6 +223,8 @@ static int try_dir(struct dt_owner *owner, bool (*stop)(void),
     if (verdict == DT_OWNER_UNKNOWN || verdict == DT_OWNER_ENDED)
         verdict = watch_file(owner, &other,
                              watch_seconds(owner, &other, verdict), stop);
+    else if (verdict == DT_OWNER_ALIVE && other.pid != owner->record.pid)
+        verdict = await_end(owner, &other, stop);
     if (verdict == DT_OWNER_STOPPED)
         return dt_error_set(err, EX_TEMPFAIL,
                             "stopped by a signal before the first step");

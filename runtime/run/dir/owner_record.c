@@ -168,10 +168,12 @@ enum dt_owner_verdict dt_owner_record_judge(const struct dt_owner_record *other,
         if (kill((pid_t)other->pid, 0) < 0 && errno == ESRCH)
             return DT_OWNER_GONE;
         struct dt_proc_stat stat;
-        return !dt_proc_stat(&stat, "", (int)other->pid) ||
-                       stat.start_ticks == other->start
-                   ? DT_OWNER_ALIVE
-                   : DT_OWNER_GONE;
+        if (!dt_proc_stat(&stat, "", (int)other->pid))
+            return DT_OWNER_ALIVE;
+        /* nobody may ever wait for a process whose parent has gone */
+        const bool over = stat.state == 'Z' && stat.threads <= 1;
+        return stat.start_ticks == other->start && !over ? DT_OWNER_ALIVE
+                                                         : DT_OWNER_GONE;
     }
     if (!same_word(other->job, self->job))
         return DT_OWNER_UNKNOWN;

@@ -54,7 +54,7 @@ static void a_process_is_read_whatever_its_name(void **state)
     struct dt_proc_stat stat;
     (void)state;
     put_process("41", "41 (a (b) c\nd) R) D 7 41 41 34816 41 4194304 1 2 3 4 "
-                      "60 9 5 6 20 0 1 0 123456789012 1 2\n");
+                      "60 9 5 6 20 0 3 0 123456789012 1 2\n");
     assert_true(dt_proc_stat(&stat, dir, 41));
     assert_string_equal(stat.name, "a (b) c\nd) R");
     assert_int_equal(stat.state, 'D');
@@ -62,6 +62,7 @@ static void a_process_is_read_whatever_its_name(void **state)
     assert_int_equal(stat.terminal, 34816);
     assert_int_equal(stat.cpu_ticks, 69);
     assert_int_equal(stat.start_ticks, 123456789012);
+    assert_int_equal(stat.threads, 3);
 
     assert_true(dt_proc_stat(&stat, "", getpid()));
     assert_int_equal(stat.parent, getppid());

@@ -122,6 +122,23 @@ static void a_directory_of_another_run_is_refused(void **state)
     dt_owner_release(NULL);
 }
 
+/* Its launcher may be gone, so that nobody waits for it. */
+static void a_process_that_is_about_to_end_is_replaced(void **state)
+{
+    (void)state;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        must_take(LONG);
+        dt_clock_sleep(0.2);
+        kill(getpid(), SIGKILL);
+    }
+    while (!exists(path))
+        dt_clock_sleep(0.01);
+    dt_owner_release(must_take(LONG));
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 static void the_refusal_names_the_job_to_cancel(void **state)
 {
     (void)state;
@@ -572,6 +589,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_directory_of_another_run_is_refused, fresh),
+        cmocka_unit_test_setup(a_process_that_is_about_to_end_is_replaced,
+                               fresh),
         cmocka_unit_test_setup(the_refusal_names_the_job_to_cancel, fresh),
         cmocka_unit_test_setup(the_directory_of_an_ended_process_is_free,
                                fresh),
