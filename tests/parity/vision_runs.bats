@@ -72,7 +72,7 @@ MODELS=(llava qwen2_5_vl qwen3_vl gemma3)
 @test "pairs: dpo has the losses of TRL" {
     local model
     for model in "${MODELS[@]}"; do
-        pairs_of $model dpo model dpo "train_vision: true" rewards/margins
+        pairs_of "$model" dpo model dpo "train_vision: true" rewards/margins
         rm -r run.out
     done
 }
@@ -80,7 +80,7 @@ MODELS=(llava qwen2_5_vl qwen3_vl gemma3)
 @test "pairs: dpo with a frozen tower has the losses of TRL" {
     local model
     for model in "${MODELS[@]}"; do
-        pairs_of $model dpo model "dpo frozen" "train_vision: false" \
+        pairs_of "$model" dpo model "dpo frozen" "train_vision: false" \
             rewards/margins
         rm -r run.out
     done
@@ -90,14 +90,14 @@ MODELS=(llava qwen2_5_vl qwen3_vl gemma3)
 @test "pairs: a reward model has the losses and the scores of torch" {
     local model
     for model in "${MODELS[@]}"; do
-        sides $model >$model/sides.jsonl
-        scores_of $model/reward $model/sides.jsonl | same_scores $model/before.txt
-        pairs_of $model rm reward rm "train_vision: true" margin
-        scores_of run.out $model/sides.jsonl | same_scores $model/after.txt
+        sides "$model" >"$model/sides.jsonl"
+        scores_of "$model/reward" "$model/sides.jsonl" | same_scores "$model/before.txt"
+        pairs_of "$model" rm reward rm "train_vision: true" margin
+        scores_of run.out "$model/sides.jsonl" | same_scores "$model/after.txt"
         "$DT_BUILDDIR/disttrain" export run.out out
         [[ $model == gemma3 ]] ||
             cmp {out,run.out/checkpoints/latest}/value_head.safetensors
-        scores_of out $model/sides.jsonl | same_scores $model/after.txt
+        scores_of out "$model/sides.jsonl" | same_scores "$model/after.txt"
         rm -r run.out out
     done
 }
