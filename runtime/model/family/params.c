@@ -305,11 +305,11 @@ void dt_model_init_unit(const struct dt_model_config *config,
 {
     const struct dt_unit *unit = &layout->units[u];
     uint64_t first = 0; /* elements before the parameter, without padding */
-    const size_t text = dt_model_first_unit(config);
-    const struct dt_model_config *own =
-        u < text ? &config->vision->tower : config;
-    const bool shifted = unit->part == DT_PART_PROJECTOR
-                             ? config->vision->family->shifted
+    const struct dt_vision_config *vision =
+        u < dt_model_first_unit(config) ? config->vision : NULL;
+    const struct dt_model_config *own = vision ? &vision->tower : config;
+    const bool shifted = vision && unit->part == DT_PART_PROJECTOR
+                             ? vision->family->shifted
                              : own->family->shifted;
     const float one = shifted ? 0.0f : 1.0f;
     for (size_t i = 0; i < unit->first_param; i++)
@@ -339,7 +339,7 @@ void dt_model_init_unit(const struct dt_model_config *config,
         }
         first += param->count;
     }
-    if (u == text && config->padding_row >= 0) {
+    if (u == dt_model_first_unit(config) && config->padding_row >= 0) {
         const size_t row = config->n_embd;
         const size_t at = (size_t)config->padding_row * row;
         memset(dt_view_f32(dt_view_slice(weights, at, row)), 0,
