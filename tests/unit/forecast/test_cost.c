@@ -117,7 +117,8 @@ static void check_tower(const struct dt_model_config *config)
 {
     enum { MOST = 32 };
     struct dt_unit_seconds one[MOST], two[MOST], frozen[MOST];
-    const size_t text = dt_model_first_unit(config), projector = text - 1;
+    const size_t text = dt_model_first_unit(config);
+    const size_t projector = text - 1 - config->vision->deep_count;
     assert_true(text + config->n_layer + 2 <= MOST);
     cost_pictures(config, 1, false, one);
     cost_pictures(config, 2, false, two);
