@@ -46,6 +46,17 @@ train() {
     timeout 120 "${launcher[@]}" "$DT_BUILDDIR/disttrain" train "$2.yaml"
 }
 
+# metrics_of NAME [KEY]...: "loss norm lr" of each step, and those of KEYs.
+metrics_of() {
+    local key n=0 files=()
+    for key in loss grad_norm lr "${@:2}"; do
+        files+=("$1.$((++n))")
+        sed -n "s|.*\"split\": \"train\".*\"$key\": \([-+.e0-9]*\).*|\1|p" \
+            "$1.out/logs/metrics.jsonl" >"$1.$n"
+    done
+    paste -d ' ' "${files[@]}"
+}
+
 need_mpirun() {
     command -v mpirun >/dev/null || skip "mpirun is not installed"
 }

@@ -275,3 +275,24 @@ field() {
     [[ $output == *"pairs.jsonl.gz: "*": --score writes lines of JSON, and reads them"* ]]
     [[ ! -e x ]]
 }
+
+# Pictures differ from step to step, and the number of tokens does not.
+@test "the module for GPUs has the losses of the CPU, and the reference's, too" {
+    local device
+    export DISTTRAIN_CUDA_MODULE=${DT_CUDA_MODULE:-$DT_BUILDDIR/tests/simt/disttrain-cuda.so}
+    [[ -e $DISTTRAIN_CUDA_MODULE ]] || skip "there is no $DISTTRAIN_CUDA_MODULE"
+    for device in cpu cuda; do
+        ALGORITHM=dpo config llava $device "model: {path: llava/model, $LANGUAGE}" \
+            "$(model=llava rows_of apart)" "precision: {compute: fp32}" \
+            "training: {per_device_batch_size: 1, max_steps: 8}"
+        sed -i "s/device: cpu/device: $device, deterministic: true/" $device.yaml
+        quietly train 1 $device
+        metrics_of $device rewards/margins >$device.txt
+    done
+    paste cpu.txt cuda.txt | tee both.txt
+    awk '{ for (i = 1; i <= 4; i++) {
+               d = $i - $(i + 4)
+               if ((d < 0 ? -d : d) > 1e-4 * ($i < 0 ? -$i : $i) + 1e-5) bad = 1
+           } }
+        END { exit bad || NR != 8 }' both.txt
+}

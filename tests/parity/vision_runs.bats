@@ -123,17 +123,6 @@ run_of() {
     rm -r run.out
 }
 
-# metrics_of NAME [KEY]...: "loss norm lr" of each step, and those of KEYs.
-metrics_of() {
-    local key n=0 files=()
-    for key in loss grad_norm lr "${@:2}"; do
-        files+=("$1.$((++n))")
-        sed -n "s|.*\"split\": \"train\".*\"$key\": \([-+.e0-9]*\).*|\1|p" \
-            "$1.out/logs/metrics.jsonl" >"$1.$n"
-    done
-    paste -d ' ' "${files[@]}"
-}
-
 @test "llava, all tokens" { run_of llava 2 2 all full true; }
 
 @test "llava, all but placeholders" {

@@ -187,17 +187,20 @@ static int take_unit(struct dt_run *run, size_t u, struct dt_error *err)
 }
 
 /* Forward pass up to the last unit. The weights of that unit are available
- * afterwards.
+ * afterwards. What pictures go through has another size in each batch, and is
+ * never recorded.
  */
 static int pass(struct dt_run *run, const struct dt_graph_shape *shape,
                 struct dt_error *err)
 {
     struct unit unit = {run->learner.model, 0};
     const size_t last = run->spec.learner.layout->unit_count - 1;
+    const struct dt_model_config *config = &run->spec.learner.config;
+    const size_t recorded = config->vision ? dt_model_last_fed(config) + 1 : 0;
     for (; unit.u < last; unit.u++) {
         if (take_unit(run, unit.u, err) < 0)
             return -1;
-        if (!shape || !run->reference.graphs)
+        if (!shape || !run->reference.graphs || unit.u < recorded)
             unit_forward(&unit);
         else if (dt_graphs_run(run->reference.graphs, shape, unit.u,
                                unit_forward, &unit, err) < 0)
