@@ -315,7 +315,10 @@ static int add_text(struct dt_reward_lane *lane, struct dt_scored_text *text,
     if (cut(lane, text, err) < 0 || make_room(model, text, patches, err) < 0 ||
         queue_score(model, value, err) < 0)
         return -1;
-    return dt_scorer_add(model->scorer, text, err);
+    if (dt_scorer_add(model->scorer, text, err) == 0)
+        return 0;
+    model->queued--; /* it will have no score */
+    return -1;
 }
 
 static int score_one(struct dt_reward_lane *lane,
