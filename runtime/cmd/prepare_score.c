@@ -148,6 +148,13 @@ static int write_line(FILE *out, json_t *line, const struct dt_judging *judging,
     if (!dt_line_value(line, "chosen") || !dt_line_value(line, "rejected"))
         return dt_error_set(err, EX_DATAERR, "expected chosen and rejected");
     json_t *scores = list_scores(judging, of, pair, &margin);
+    if (!isfinite(margin)) {
+        json_decref(scores);
+        return dt_error_set(err, EX_DATAERR,
+                            "expected scores that are numbers, got a margin of "
+                            "%g: is a model with these weights damaged?",
+                            margin);
+    }
     if (margin < 0) {
         exchange(line, "chosen", "rejected");
         exchange(scores, "chosen", "rejected");
