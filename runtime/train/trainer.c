@@ -488,6 +488,7 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
     while (run->queued < run->total_steps && !loop.stop_asked)
         if (next_step(run, stop, &loop, err) < 0)
             return -1;
+    expect_nothing(run); /* what is left takes as long as the disk does */
     if (dt_run_trace_after(run, run->queued, true, err) < 0)
         return -1;
     /* one of which nobody knows whether it is good is left out */
