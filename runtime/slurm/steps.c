@@ -312,14 +312,14 @@ static void leave_out_lost(struct steps *s)
         of_step |= node->in_step;
     }
     if (of_step && may_mend(s)) {
-        if (dt_job_nodes_are_out(&s->nodes, s->job))
-            s->lost = 0;
-        return;
+        if (!dt_job_nodes_are_out(&s->nodes, s->job))
+            return;
+    } else {
+        if (of_step && s->srun > 0)
+            end_step(s);
+        if (any)
+            shrink_job(s);
     }
-    if (of_step && s->srun > 0)
-        end_step(s);
-    if (any)
-        shrink_job(s);
     for (int i = 0; i < s->nodes.count; i++)
         s->nodes.node[i].left_out = s->nodes.node[i].lost;
     s->lost = 0;
