@@ -153,10 +153,12 @@ static bool wait_until_due(time_t end)
 
 static void *send_signal_in_time(void *unused)
 {
-    time_t end;
+    time_t end = 0, now;
     (void)unused;
     for (;;) {
-        if (get_end(&end) != 0) {
+        if (get_end(&now) == 0) {
+            end = now;
+        } else if (end == 0) { /* later the last answer will do */
             slurm_error("disttrain: launch.signal: Slurm does not say when job "
                         "%u ends: no signal will be sent",
                         deadline.job);
