@@ -121,10 +121,10 @@ void dt_life_start(struct dt_leader *l)
     roster->life++;
     l->downs = l->gone = 0;
     l->hung = l->lost_rank = -1;
+    dt_fence_clear(&l->fence);
     l->fence.size = l->pace.size = roster->size;
     dt_pace_begin(&l->pace);
     l->phase = DT_RUNNING;
-    dt_fence_clear(&l->fence);
     memset(l->endings, 0, (size_t)roster->count * sizeof(*l->endings));
     roster->votes = dt_roster_nodes(roster);
     if (send_go(l) == 0)

@@ -41,11 +41,12 @@ void dt_keeper_elect(struct dt_keeper *k, const char *how)
 {
     struct dt_roster *roster = &k->roster;
     struct dt_error err = {.text = ""};
-    dt_keeper_end_worker(k);
+    const bool ended = dt_keeper_end_worker(k);
     dt_wire_close(&k->link);
     dt_roster_lose(roster, roster->rows[k->leader_id].hello.node);
     dt_keeper_read_signals(k);
-    if (!dt_roster_has(roster, k->id) || find_leader(k, how, &err) < 0) {
+    if (!ended || !dt_roster_has(roster, k->id) ||
+        find_leader(k, how, &err) < 0) {
         if (err.text[0])
             fprintf(stderr, "disttrain: %s\n", err.text);
         dt_keeper_leave(k);

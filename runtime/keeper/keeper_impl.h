@@ -156,8 +156,8 @@ void dt_errand_end(struct dt_errand *errand);
 int dt_reach_leader(const struct dt_keeper_options *options, int id, int count,
                     int signals, struct dt_error *err);
 
-/* The same for keeper `leader`, at its address in the roster, within
- * dt_keeper_silence. Who refuses a connection is not asked again.
+/* The same for keeper `leader`, at its address in the roster. Who refuses a
+ * connection, or proves nothing within three silences, is not asked again.
  */
 int dt_reach_next(const struct dt_keeper_options *options,
                   const struct dt_roster *roster, int leader, int id,
@@ -585,8 +585,8 @@ void dt_keeper_serve_worker(struct dt_keeper *keeper);
 /* The process that is no child of the worker; 0: none. */
 pid_t dt_keeper_errand(const struct dt_keeper *keeper);
 
-/* Ends the worker at once. */
-void dt_keeper_end_worker(struct dt_keeper *keeper);
+/* Ends the worker at once. False: it has not ended within two silences. */
+bool dt_keeper_end_worker(struct dt_keeper *keeper);
 
 /* --- elect.c: the next leader --- */
 

@@ -280,7 +280,9 @@ static void look_at_clock(struct dt_leader *l)
         end_joining(l);
     if (l->phase == DT_RUNNING && dt_pace_hangs(&l->pace, l->endings, &hung)) {
         const int culprit = dt_pace_culprit(&l->pace, l->endings);
-        const int rank = culprit < 0 ? 0 : culprit;
+        int rank = culprit < 0 ? 0 : culprit;
+        while (l->endings[rank].there) /* one that waits is not */
+            rank++;
         dt_pace_describe(&l->pace, culprit,
                          l->roster.hosts[dt_roster_find(&l->roster, rank)],
                          hung, hang);
@@ -390,7 +392,7 @@ struct dt_leader *dt_leader_create(const struct dt_keeper_options *options,
     l->verdict.restarts = roster->restarts;
     l->deadline =
         dt_clock_now() + (roster->epoch == 0 ? options->timeout_ms / 1e3
-                                             : dt_keeper_silence(options));
+                                             : 3 * dt_keeper_silence(options));
     dt_keeper_token(options->secret, &l->token);
     for (int i = 0; i < roster->count; i++) {
         dt_wire_init(&l->members[i].wire, i == id ? link : -1);

@@ -199,11 +199,13 @@ static void conclude(struct dt_leader *l)
                 ? l->lost_host
                 : l->roster.hosts[dt_roster_find(&l->roster, cause->down.rank)];
         dt_ending_describe(cause, host, text, sizeof(text));
+    } else if (l->gone > 0) {
+        host = l->lost_host;
+        snprintf(text, sizeof(text), "%s", l->lost);
     }
     if (dt_verdict_restart(&l->verdict, l->options, l->endings, count,
                            l->gone > 0, &why)) {
-        dt_verdict_note(&l->verdict, l->endings, count, l->lost_at, host,
-                        cause ? text : l->lost);
+        dt_verdict_note(&l->verdict, l->endings, count, l->lost_at, host, text);
         if (l->gone > 0) {
             agree(l);
         } else {
@@ -280,6 +282,8 @@ static void note_lost(struct dt_leader *l, int node, const char *how)
     dt_roster_print_lost(roster, node, who, sizeof(who));
     if (l->gone == 0)
         snprintf(l->lost, sizeof(l->lost), "%s, is lost: %s", who, how);
+    else
+        fprintf(stderr, "disttrain: %s, is lost, too: %s\n", who, how);
     for (int i = 0; i < roster->count; i++) {
         const int rank = roster->posts[i].left;
         if (roster->rows[i].hello.node != node)
@@ -364,13 +368,24 @@ void dt_life_inherit(struct dt_leader *l, const char *how)
             note_lost(l, node, how);
 }
 
+static bool is_missing(const struct dt_leader *l, int id)
+{
+    return dt_roster_has(&l->roster, id) && !l->members[id].came;
+}
+
 /* All workers were ended when their keepers lost the leader before. */
 static void begin_anew(struct dt_leader *l)
 {
     struct dt_roster *roster = &l->roster;
+    const int own = roster->rows[l->id].hello.node;
     l->phase = DT_STOPPING;
     for (int i = 0; i < roster->count; i++)
-        if (dt_roster_has(roster, i) && !l->members[i].came) {
+        if (is_missing(l, i) && roster->rows[i].hello.node == own) {
+            dt_life_leave_node(l);
+            return;
+        }
+    for (int i = 0; i < roster->count; i++)
+        if (is_missing(l, i)) {
             dt_roster_lose(roster, roster->rows[i].hello.node);
             note_lost(l, roster->rows[i].hello.node,
                       "it has not come to the next leader");

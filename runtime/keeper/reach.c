@@ -17,7 +17,7 @@
 
 enum {
     RETRY_MS = 50, /* between two tries */
-    TRY_MS = 5000, /* for a connection and its proof */
+    TRY_MS = 5000, /* for a connection, and for the proof of a first leader */
 };
 
 void dt_keeper_token(const char *secret, struct dt_token *token)
@@ -38,7 +38,8 @@ struct seeker {
     int id, count;
     int leader; /* its id */
     int signals;
-    double until; /* for all tries */
+    double until;   /* for all tries */
+    double proof_s; /* for a proof, once there is a connection */
 };
 
 /* Waits for the socket until then. 1; 0 and errno: ETIMEDOUT, or EINTR for a
@@ -76,7 +77,8 @@ static int finish_connect(const struct seeker *s, int fd, double until)
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &bad, &length) < 0)
         return -1;
     errno = bad;
-    return bad ? -1 : prove(s, fd, until);
+    const double proof = dt_clock_now() + s->proof_s;
+    return bad ? -1 : prove(s, fd, proof < s->until ? proof : s->until);
 }
 
 /* Connects to one address of the leader. Returns the socket; -1 and errno. */
@@ -124,7 +126,8 @@ int dt_reach_leader(const struct dt_keeper_options *options, int id, int count,
 {
     const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
     const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};
-    struct seeker s = {.id = id, .count = count, .signals = signals};
+    struct seeker s = {
+        .id = id, .count = count, .signals = signals, .proof_s = TRY_MS / 1e3};
     struct addrinfo *all = NULL;
     int bad = getaddrinfo(host, port, &wanted, &all);
     if (bad)
@@ -151,6 +154,8 @@ int dt_reach_next(const struct dt_keeper_options *options,
                   const struct dt_roster *roster, int leader, int id,
                   int signals, struct dt_error *err)
 {
+    /* it answers once its worker has ended, which may take two silences */
+    const double silence = dt_keeper_silence(options);
     const struct dt_wire_row *row = &roster->rows[leader];
     union dt_net_address at;
     struct addrinfo info = {.ai_addr = &at.any};
@@ -158,7 +163,8 @@ int dt_reach_next(const struct dt_keeper_options *options,
                        .count = roster->count,
                        .leader = leader,
                        .signals = signals,
-                       .until = dt_clock_now() + dt_keeper_silence(options)};
+                       .until = dt_clock_now() + 4 * silence,
+                       .proof_s = 3 * silence};
     info.ai_addrlen = dt_net_parse(&at, row->address, row->hello.port);
     info.ai_family = at.any.sa_family;
     dt_keeper_token(options->secret, &s.token);

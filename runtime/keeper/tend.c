@@ -202,15 +202,16 @@ pid_t dt_keeper_errand(const struct dt_keeper *k)
     return k->leader ? k->leader->shrink.pid : 0;
 }
 
-/* Ends the worker at once. */
-void dt_keeper_end_worker(struct dt_keeper *k)
+bool dt_keeper_end_worker(struct dt_keeper *k)
 {
+    const double until = dt_clock_now() + 2 * dt_keeper_silence(k->options);
     int status;
     k->kill_at = dt_clock_now(); /* its end explains nothing */
-    while (k->worker.pid != 0) {
+    while (k->worker.pid != 0 && dt_clock_now() < until) {
         kill(k->worker.pid, SIGKILL);
         dt_clock_sleep(0.002);
         if (dt_worker_ended(&k->worker, dt_keeper_errand(k), &status))
             note_down(k, status);
     }
+    return k->worker.pid == 0;
 }

@@ -128,7 +128,7 @@ bool dt_verdict_restart(struct dt_verdict *verdict,
     if (options->trains && verdict->restarts > 0 && !gone &&
         is_repeated(&cause->down, &before))
         *why = "it has failed twice at the same step";
-    else if (options->trains && verdict->restarts > 0 &&
+    else if (cause && options->trains && verdict->restarts > 0 &&
              is_starved_again(&cause->down, &before))
         *why = "memory has run out twice at the same step: ask Slurm for more "
                "(launch.mem), or see what `disttrain plan` says of smaller "

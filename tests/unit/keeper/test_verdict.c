@@ -292,6 +292,23 @@ static void the_cause_is_not_a_rank_that_lost_another(void **state)
     assert_ptr_equal(dt_ending_cause(endings, 1), &endings[0]);
 }
 
+/* Nobody's end explains it: their keepers have ended all workers. */
+static void a_lost_spare_restarts_all_as_often_as_it_may(void **state)
+{
+    (void)state;
+    struct dt_verdict verdict = {.cause = {.starved = true, .step = 5}};
+    struct endings e = ends(SIGKILL, SIGKILL, SIGKILL, 5);
+    const char *why;
+    for (int r = 0; r < RANKS; r++)
+        e.all[r].down.stopped = true;
+    for (int i = 0; i < 2; i++)
+        assert_true(
+            dt_verdict_restart(&verdict, &training, e.all, RANKS, true, &why));
+    assert_false(
+        dt_verdict_restart(&verdict, &training, e.all, RANKS, true, &why));
+    assert_string_equal(why, "enough");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +324,7 @@ int main(void)
         cmocka_unit_test(
             memory_that_runs_out_twice_at_a_step_is_not_tried_again),
         cmocka_unit_test(losses_are_told_until_ranks_came_to_their_steps),
+        cmocka_unit_test(a_lost_spare_restarts_all_as_often_as_it_may),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
