@@ -24,6 +24,7 @@ training: {{per_device_batch_size: {rows}, max_steps: {total},
 optimizer: {{lr: 1.0e-4, weight_decay: 0.0}}
 scheduler: {{name: constant}}
 checkpoint: {{strategy: "no", only_model: true}}
+{reference}
 logging: {{steps: 1, report_to: [stdout, jsonl], dir: "{dir}"}}
 """
 
@@ -37,6 +38,8 @@ def parse():
     p.add_argument("--edge", type=int, default=512, help="of a photograph")
     p.add_argument("--precision", default="fp32")
     p.add_argument("--recompute", action="store_true")
+    p.add_argument("--precompute", action="store_true",
+                   help="the reference of dpo, before the first step")
     p.add_argument("--steps", type=int, default=10)
     p.add_argument("--warmup", type=int, default=2)
     return p.parse_args()
@@ -54,10 +57,13 @@ def main():
         output, lines = train(args, work, CONFIG, max_length=length, rows=ROWS,
                               recompute=word(args.recompute),
                               tower=word(args.parts == "all"),
+                              reference="dpo.reference.mode: precompute"
+                              if args.precompute else "",
                               more=", packing: none, train_on_image_tokens: true"
                               if args.algorithm == "sft" else "")
     first, lines = lines[0], lines[args.warmup:]
     recompute = ", gradient checkpointing" if args.recompute else ""
+    recompute += ", precomputed reference" if args.precompute else ""
     print(json.dumps({
         "name": f"disttrain{recompute}", "tokens": first["tokens"] + ROWS * (args.algorithm == "sft"),
         "batch": ROWS, "seconds": [x["step_s"] for x in lines],

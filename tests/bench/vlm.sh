@@ -8,9 +8,10 @@
 #
 # A model of the shape of SmolVLM-256M with random weights, 2 rows a step of a
 # photograph and of text about it, or 2 pairs, each with a photograph that both
-# sides share and a reference in memory. Photographs have an edge of N pixels (512: a
-# tile each; 1024: five). Everything is trained, or with `frozen` all but the
+# sides share and a reference in memory. Photographs have an edge of N pixels (512:
+# a tile each; 1024: five). Everything is trained, or with `frozen` all but the
 # tower. PEER is disttrain, recompute (disttrain with gradient checkpointing),
+# precompute (of dpo, that with a precomputed reference),
 # trl=PYTHON: TRL's trainer with tuned malloc, or compile=PYTHON: the same
 # with torch.compile. The first PYTHON writes the model and the rows that all
 # read. Each round runs each peer once, in the order given. With --out, results
@@ -45,6 +46,7 @@ for ((round = 0; round < rounds; round++)); do
         case $peer in
         disttrain) "${ours[@]}" ;;
         recompute) "${ours[@]}" --recompute ;;
+        precompute) "${ours[@]}" --recompute --precompute ;;
         trl=*) "${trl[@]}" ;;
         compile=*) "${trl[@]}" --compile ;;
         *) die "there is no peer $peer" ;;
