@@ -5,19 +5,7 @@
 #include "model/family/vision/vision_rows.h"
 
 static const struct dt_param_row qwen2_vl_params[] = {
-    DT_QWEN_PATCHES,
-    {0},
-    DT_VECTOR(DT_NORM_1_W, "norm1.weight", DT_C),
-    DT_VECTOR(DT_NORM_1_B, "norm1.bias", DT_C),
-    DT_QWEN_ATTENTION,
-    DT_VECTOR(DT_NORM_2_W, "norm2.weight", DT_C),
-    DT_VECTOR(DT_NORM_2_B, "norm2.bias", DT_C),
-    DT_ROW(DT_FC_W, "mlp.fc1.weight", DT_I, DT_C),
-    DT_VECTOR(DT_FC_B, "mlp.fc1.bias", DT_I),
-    DT_ROW(DT_PROJ_W, "mlp.fc2.weight", DT_C, DT_I),
-    DT_VECTOR(DT_PROJ_B, "mlp.fc2.bias", DT_C),
-    {0},
-    {0},
+    DT_QWEN_PATCHES, {0}, DT_QWEN_BLOCK("mlp.fc1", "mlp.fc2"), {0}, {0},
 };
 
 static const struct dt_tower_traits qwen2_vl_tower = {

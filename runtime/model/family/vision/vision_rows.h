@@ -167,6 +167,16 @@ static void idefics_parse(struct dt_vision_config *vision,
         DT_VECTOR(DT_QKV_B, "attn.qkv.bias", DT_Q),                            \
         DT_ROW(DT_OUT_W, "attn.proj.weight", DT_C, DT_QUERIES),                \
         DT_VECTOR(DT_OUT_B, "attn.proj.bias", DT_C)
+/* A block with layer norms, and the names of its MLP. */
+#define DT_QWEN_BLOCK(up, down)                                                \
+    DT_VECTOR(DT_NORM_1_W, "norm1.weight", DT_C),                              \
+        DT_VECTOR(DT_NORM_1_B, "norm1.bias", DT_C), DT_QWEN_ATTENTION,         \
+        DT_VECTOR(DT_NORM_2_W, "norm2.weight", DT_C),                          \
+        DT_VECTOR(DT_NORM_2_B, "norm2.bias", DT_C),                            \
+        DT_ROW(DT_FC_W, up ".weight", DT_I, DT_C),                             \
+        DT_VECTOR(DT_FC_B, up ".bias", DT_I),                                  \
+        DT_ROW(DT_PROJ_W, down ".weight", DT_C, DT_I),                         \
+        DT_VECTOR(DT_PROJ_B, down ".bias", DT_C)
 #define DT_QWEN_MERGER                                                         \
     DT_ROW(DT_MERGE_1_W, "mlp.0.weight", DT_INNER, DT_MERGED),                 \
         DT_VECTOR(DT_MERGE_1_B, "mlp.0.bias", DT_INNER),                       \
