@@ -56,32 +56,32 @@ void dt_sample_pictures_begin(struct dt_sample_pictures *p)
     p->count = p->prompt_count = p->image_count = p->used = 0;
 }
 
-/* Makes room for `more` elements of an array. */
-static int make_room(void *array, size_t *room, size_t used, size_t more,
-                     size_t bytes, struct dt_error *err)
+/* The array with room for `more` elements; NULL: no memory, and it stays. */
+static void *make_room(void *array, size_t *room, size_t used, size_t more,
+                       size_t bytes)
 {
-    void **at = array;
-    if (used + more <= *room)
-        return 0;
+    if (array && used + more <= *room)
+        return array;
     const size_t next = 2 * *room + more + 16;
-    void *moved = reallocarray(*at, next, bytes);
-    if (!moved)
-        return no_memory(err);
-    *at = moved;
-    *room = next;
-    return 0;
+    void *moved = reallocarray(array, next, bytes);
+    if (moved)
+        *room = next;
+    return moved;
 }
 
 static int make_rooms(struct dt_sample_pictures *p, size_t pictures,
                       size_t images, struct dt_error *err)
 {
-    if (make_room(&p->at, &p->room, p->count, pictures, sizeof(*p->at), err) <
-            0 ||
-        make_room(&p->of, &p->prompt_room, p->prompt_count, 1, sizeof(*p->of),
-                  err) < 0)
-        return -1;
-    return make_room(&p->image, &p->image_room, p->image_count, images,
-                     sizeof(*p->image), err);
+    struct dt_batch_picture *at =
+        make_room(p->at, &p->room, p->count, pictures, sizeof(*at));
+    p->at = at ? at : p->at;
+    struct dt_sample_prompt *of =
+        make_room(p->of, &p->prompt_room, p->prompt_count, 1, sizeof(*of));
+    p->of = of ? of : p->of;
+    struct dt_sample_image *image = make_room(
+        p->image, &p->image_room, p->image_count, images, sizeof(*image));
+    p->image = image ? image : p->image;
+    return at && of && image ? 0 : no_memory(err);
 }
 
 /* Repeats the pictures of a prompt that is there already. */
