@@ -281,7 +281,7 @@ static void look_at_clock(struct dt_leader *l)
     if (l->phase == DT_RUNNING && dt_pace_hangs(&l->pace, l->endings, &hung)) {
         const int culprit = dt_pace_culprit(&l->pace, l->endings);
         int rank = culprit < 0 ? 0 : culprit;
-        while (l->endings[rank].there) /* one that waits is not */
+        while (l->endings[rank].there) /* the first that has not ended */
             rank++;
         dt_pace_describe(&l->pace, culprit,
                          l->roster.hosts[dt_roster_find(&l->roster, rank)],
