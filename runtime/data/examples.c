@@ -197,29 +197,16 @@ static void hash_string(XXH3_state_t *state, const char *string)
 static void hash_images(XXH3_state_t *state,
                         const struct dt_example_images *images)
 {
-    const struct dt_image_processor *p = images->processor;
-    const struct dt_image_limits *l = &p->limits;
+    const struct dt_image_limits *l = &images->processor->limits;
     const uint64_t numbers[] = {
         IMAGES_VERSION, images->train_on_image_tokens,
-        images->drop,   p->kind,
-        p->backend,     p->filter,
-        p->height,      p->width,
-        p->crop_height, p->crop_width,
-        p->pad,         p->min_pixels,
-        p->max_pixels,  p->longest,
-        p->tile,        p->split,
-        p->patch,       p->merge,
-        p->temporal,    p->tokens,
+        images->drop,   dt_image_processor_hash(images->processor),
         l->bytes,       l->side,
         l->pixels,      l->aspect,
         l->scans,       l->warnings,
     };
-    const double reals[] = {p->mean[0], p->mean[1], p->mean[2], p->std[0],
-                            p->std[1],  p->std[2],  p->factor};
     const struct dt_image_text *text = images->text;
     XXH3_64bits_update(state, numbers, sizeof(numbers));
-    XXH3_64bits_update(state, reals, sizeof(reals));
-    XXH3_64bits_update(state, p->background, sizeof(p->background));
     hash_string(state, text->mark);
     hash_string(state, text->placeholder);
     hash_string(state, text->before);

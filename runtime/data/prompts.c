@@ -532,7 +532,9 @@ struct dt_prompts_stats dt_prompts_stats(const struct dt_prompts *prompts)
 
 uint64_t dt_prompts_hash(const struct dt_prompts *prompts)
 {
-    return prompts->hash;
+    const struct dt_example_images *images = dt_prompts_images(prompts);
+    return images ? prompts->hash ^ dt_image_processor_hash(images->processor)
+                  : prompts->hash;
 }
 
 static const struct prompt *prompt_at(const struct dt_prompts *prompts,

@@ -61,7 +61,9 @@ struct dt_prompts_stats {
 /* Counts of the prompts. */
 struct dt_prompts_stats dt_prompts_stats(const struct dt_prompts *prompts);
 
-/* A hash of all prompts of the files, their images and columns, in order. */
+/* A hash of all prompts of the files, their images as the model sees them, and
+ * columns, in order.
+ */
 uint64_t dt_prompts_hash(const struct dt_prompts *prompts);
 
 /* The tokens of prompt p of the stream, and how many there are; -1 at those of

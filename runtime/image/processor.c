@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include <jansson.h>
+#include <xxhash.h>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -612,24 +613,16 @@ done:
     return rc;
 }
 
-bool dt_image_processor_same(const struct dt_image_processor *a,
-                             const struct dt_image_processor *b)
+uint64_t dt_image_processor_hash(const struct dt_image_processor *p)
 {
-    const struct dt_image_processor *of[] = {a, b};
-    uint64_t numbers[2][17] = {{0}};
-    for (size_t i = 0; i < 2; i++) {
-        const struct dt_image_processor *p = of[i];
-        const uint64_t all[] = {
-            p->kind,       p->backend,     p->filter,     p->height,
-            p->width,      p->crop_height, p->crop_width, p->pad,
-            p->min_pixels, p->max_pixels,  p->longest,    p->tile,
-            p->split,      p->patch,       p->merge,      p->temporal,
-            p->tokens,
-        };
-        memcpy(numbers[i], all, sizeof(all));
-    }
-    const struct dt_image_table x = dt_image_table(a), y = dt_image_table(b);
-    return memcmp(numbers[0], numbers[1], sizeof(numbers[0])) == 0 &&
-           memcmp(a->background, b->background, sizeof(a->background)) == 0 &&
-           memcmp(&x, &y, sizeof(x)) == 0;
+    const uint64_t numbers[] = {
+        p->kind,        p->backend,    p->filter, p->height,     p->width,
+        p->crop_height, p->crop_width, p->pad,    p->min_pixels, p->max_pixels,
+        p->longest,     p->tile,       p->split,  p->patch,      p->merge,
+        p->temporal,    p->tokens,
+    };
+    const struct dt_image_table colors = dt_image_table(p);
+    uint64_t hash = XXH3_64bits(numbers, sizeof(numbers));
+    hash = XXH3_64bits_withSeed(&colors, sizeof(colors), hash);
+    return XXH3_64bits_withSeed(p->background, sizeof(p->background), hash);
 }

@@ -80,9 +80,8 @@ int dt_image_processor_parse(struct dt_image_processor *processor,
                              const struct dt_image_options *options,
                              struct dt_error *err);
 
-/* Whether two make the same pictures of any image. */
-bool dt_image_processor_same(const struct dt_image_processor *a,
-                             const struct dt_image_processor *b);
+/* A hash of all that the pictures of an image depend on. */
+uint64_t dt_image_processor_hash(const struct dt_image_processor *processor);
 
 struct dt_image_plan {
     uint32_t square;                    /* TILES: 0; side to pad to, or 0 */

@@ -219,7 +219,8 @@ int dt_run_images_same(const struct dt_run_images *images,
     const struct dt_image_options options = options_of(conf, config->vision);
     if (dt_image_processor_load(&other, dir, &options, err) < 0)
         return -1;
-    return dt_image_processor_same(&images->processor, &other)
+    return dt_image_processor_hash(&images->processor) ==
+                   dt_image_processor_hash(&other)
                ? 0
                : dt_error_set(err, EX_CONFIG,
                               "%s: its image processor makes other pictures "

@@ -262,6 +262,9 @@ static void the_hash_is_of_images_too(void **state)
     put_image("a.png", 1, 6);
     const uint64_t hash = hash_of(&options);
     assert_true(hash == hash_of(&options));
+    processor.background[1]++; /* other pixels */
+    assert_true(hash != hash_of(&options));
+    processor.background[1]--;
     put_image("a.png", 2, 3);
     assert_true(hash != hash_of(&options));
 }
