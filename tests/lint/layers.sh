@@ -74,25 +74,19 @@ layers() {
             layer("run/dir", "base contract history run")
             layer("run/reference", "base ckpt run weights")
             layer("sampling", "base ckpt rollout run run/dir run/reference " \
-                "tokenizer/chat")
+                "segment tokenizer/chat")
             layer("algo", "base loss model run run/dir run/reference sampling")
             layer("plan", "algo base ckpt forecast model ops reward run " \
                 "sampling weights")
             layer("train/watch", "base device parallel run")
-            layer("train/resume", "algo base run run/dir run/reference " \
-                "sampling segment weights")
+            layer("train/resume", "algo base parallel run run/dir " \
+                "run/reference sampling segment weights")
             layer("train", "algo base plan run run/dir " \
                 "run/reference sampling segment train/resume train/watch")
-            layer("cmd", "algo backend base batch comm conf console contract " \
-                "data data/forms doctor forecast history image keeper launch " \
-                "model " \
-                "ops page plan report reward rollout run slurm tensor " \
-                "tokenizer tokenizer/chat top trace train train/resume weights")
-                "run/reference sampling train/resume train/watch")
             layer("cmd", "algo backend base batch ckpt comm conf console " \
                 "contract data data/forms doctor forecast history image " \
-                "launch model ops page plan report reward rollout run slurm " \
-                "tensor tokenizer tokenizer/chat top trace train " \
+                "keeper launch model ops page plan report reward rollout " \
+                "run slurm tensor tokenizer tokenizer/chat top trace train " \
                 "train/resume weights")
             layer("spank", "base")
             layer("spank/srun", "base contract spank")
