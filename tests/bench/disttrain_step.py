@@ -44,7 +44,7 @@ MODELS = {
     "llama": LLAMA,
     "llama-1.5b": {**LLAMA, "hidden_size": 1536, "intermediate_size": 8960,
                    "num_hidden_layers": 28, "num_attention_heads": 12},
-    "tiny": {**GPT2, "vocab_size": 256, "n_positions": 16, "n_embd": 16,
+    "tiny": {**GPT2, "vocab_size": 256, "n_positions": 64, "n_embd": 16,
              "n_layer": 2, "n_head": 2},
 }
 

@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # gpu.bash - what a log of gpu.sh means: predictions, clocks, and likely causes
 
+# shellcheck source=tests/bench/limits.sh
+. "$(dirname "${BASH_SOURCE[0]}")/limits.sh"
+
 # What a model of an H200 predicts, by roofline and the rates that libraries
 # reach there: MODEL OPERATIONS MILLISECONDS of the tables of `ops`, where
 # OPERATIONS is a regular expression and its rows are added up; and MODEL
@@ -83,15 +86,15 @@ compare_ops() {
         }' - "$1"
 }
 
-# compare_step MODEL LOG: tokens/s of disttrain in the last table of the log
-# beside the prediction.
+# step_rate LOG: tokens/s of disttrain in the last table of the log
+step_rate() {
+    awk -F '|' '/^\| *disttrain/ { rate = $8 + 0 } END { print rate }' "$1"
+}
+
+# compare_step MODEL LOG: that rate beside the prediction.
 compare_step() {
-    predictions | awk -F ';' -v model="$1" '
-        FNR == NR {
-            if ($1 == model && $2 == "tokens/s") { low = $3; high = $4 }
-            next
-        }
-        /^\| *disttrain/ { split($0, field, "|"); rate = field[8] + 0 }
+    predictions | awk -F ';' -v model="$1" -v rate="$(step_rate "$2")" '
+        $1 == model && $2 == "tokens/s" { low = $3; high = $4 }
         END {
             if (!low || !rate)
                 exit
@@ -101,7 +104,7 @@ compare_step() {
                     "part ops, then at DISTTRAIN_CUDA_GRAPHS=0, which must " \
                     "be slower still, or graphs are not used"
             print "."
-        }' - "$2"
+        }'
 }
 
 # clocks_begin FILE: samples the GPU twice a second until clocks_end.

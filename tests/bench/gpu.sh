@@ -4,13 +4,32 @@
 #
 # Usage: gpu.sh OUT [PART]...
 #
-# PART is build, test, sanitize, train, sampled, gpt2, ops, llama-1.5b, profile
-# or kinds, by default all of them in this order, which finds the likeliest
-# mistakes first. No part takes more than ten minutes, or stops the next one,
-# except that nothing is done after a build whose cuDNN cannot be used: name the
-# other parts to go on without. Each writes OUT/PART.log, and what it found to
-# OUT/SUMMARY.md and the terminal: results beside what a model of an H200
-# predicts, the clocks meanwhile, and behind "->" likely causes with what to do.
+# PART is one of those below, by default all of them in their order: what could
+# be wrong comes before what could be slow, and what much depends on first. A
+# part fails if a test does, or if a figure is not what it has to be. Nothing
+# follows a part that failed: what came after it could not be believed. To go on
+# all the same, name the parts that are left. No part takes more than five
+# minutes, but the build and a step, which may take ten.
+#
+# Each writes OUT/PART.log, and what it found to OUT/SUMMARY.md and the terminal:
+# results beside what a model of an H200 predicts, the clocks meanwhile, and
+# behind "->" likely causes with what to do.
+#
+#   build       configure, make, what the libraries are and which graphs they take
+#   sanitize    our own kernels under the tools of compute-sanitizer
+#   test        a device, each operation, models of all families
+#   recorded    pairs and completions of many lengths: graphs have eager bits
+#   train       whole runs, 100 steps of GPT-2 124M beside the CPU
+#   sampled     runs that sample completions
+#   kinds       20 steps of each kind of training; packed rows at plain rows' rate
+#   ops         each operation of a step beside the roof
+#   gpt2        a step of GPT-2 124M beside PyTorch
+#   llama-1.5b  a step of the shape of Qwen2.5-1.5B, at 50,000 tokens/s or more
+#   rates       packed rows, pairs and completions at that shape
+#   decode      rollouts at that shape, beside vLLM
+#   start       seconds to the first step, memory beside the plan
+#   profile     each kernel of a step by name
+#   ranks       a rank on each GPU: strategies, collectives, a rank that dies
 #
 # The source tree is best one that contrib/portable has made: then nothing but
 # gcc, g++, make, python3 and the CUDA toolkit must be installed. $BUILD is the
@@ -27,7 +46,8 @@ source_dir=$(readlink -f "$bench/../..")
 build=$(readlink -m "${BUILD:-$source_dir/build}")
 python=$(command -v "${PYTHON:-python3}")
 tiny=${MODEL:-}
-parts=(build test sanitize train sampled gpt2 ops llama-1.5b profile kinds)
+parts=(build sanitize test recorded train sampled kinds ops gpt2 llama-1.5b
+    rates decode start profile ranks)
 # shellcheck source=tests/bench/gpu.bash
 . "$bench/gpu.bash"
 
@@ -94,7 +114,7 @@ configure() {
 build() {
     [[ -e $build/Makefile ]] || configure || return
     make -C "$build" -j"$(nproc)" all gpu-programs tests/bench/gemm \
-        tests/bench/ops || return
+        tests/bench/ops tests/bench/decode || return
     choose_cudnn
     nvidia-smi
     info
@@ -114,7 +134,7 @@ check() {
     cd "$build" && sh "$source_dir/tests/gpu/$1.sh"
 }
 
-# jobs FILE: a file of job tests that needs no Slurm
+# jobs FILE [NAME]: a file of job tests that needs no Slurm, or those of a name
 jobs() {
     local bats=$source_dir/portable/bin/bats
     [[ -x $bats ]] || bats=$(command -v bats) || {
@@ -123,7 +143,7 @@ jobs() {
     }
     DT_SRCDIR=$source_dir \
         DT_CUDA_MODULE=${DISTTRAIN_CUDA_MODULE:-$build/disttrain-cuda.so} \
-        "$bats" --tap "$source_dir/tests/job/$1.bats"
+        "$bats" --tap ${2:+-f "$2"} "$source_dir/tests/job/$1.bats"
 }
 
 # step MODEL: beside PyTorch
@@ -131,6 +151,27 @@ step() {
     rm -f "$out/$1.jsonl"
     "$bench/gpu_step.sh" --model "${tiny:-$1}" --rounds 2 --limit 570 \
         --out "$out/$1.jsonl" disttrain ${python:+"torch=$python"}
+}
+
+# Whether this is the kind of GPU that rates are promised for.
+hopper() {
+    info 2>/dev/null | grep -qE '^GPU 0:.*(H100|H200|GH200)'
+}
+
+# fast MODEL LOG: the rate that is promised, as a line of TAP
+fast() {
+    local rate
+    rate=$(step_rate "$2")
+    [[ $1 != llama-1.5b ]] || ! hopper ||
+        at_least "tokens/s of $1" "${rate:-0}" 50000
+}
+
+# decode: beside vLLM, where that Python has it
+decode() {
+    local vllm=()
+    ! "${python:-false}" -c 'import vllm' 2>/dev/null || vllm=("vllm=$python")
+    "$bench/gpu_decode.sh" --model "${tiny:-llama-1.5b}" --limit 280 \
+        disttrain "${vllm[@]}"
 }
 
 # operations MODEL SIZE B T STEPS: a table of what a step consists of
@@ -158,9 +199,11 @@ digest() {
     build)
         grep -E '^(CUDA|GPU|cu|attention|ok|not ok|1\.\.)' "$2"
         ;;
-    test | sanitize | train | sampled) grep -E '^(ok|not ok|1\.\.|#)' "$2" ;;
+    test | sanitize | recorded | train | sampled)
+        grep -E '^(ok|not ok|1\.\.|#)' "$2"
+        ;;
     gpt2 | llama-1.5b)
-        grep -E '^(\||ceiling|copies|micro|bf16|no time|exit|[^ ]*, [0-9]+ tok)' \
+        grep -E '^(\||ceiling|copies|micro|bf16|no time|exit|ok|not ok)|^[^ ]*, [0-9]+ tok' \
             "$2"
         [[ $tiny ]] || compare_step "$1" "$2"
         ;;
@@ -169,7 +212,9 @@ digest() {
         compare_ops "$2"
         ;;
     profile) grep -E '^(\||not ok|kernels)' "$2" ;;
-    kinds) grep -E '^(\||ok|not ok|#|->)' "$2" ;;
+    kinds | rates | decode | start | ranks)
+        grep -E '^(\||ok|not ok|1\.\.0|#|exit|no time)' "$2"
+        ;;
     esac
     explain "$2"
 }
@@ -179,41 +224,60 @@ if [[ ${DT_GPU_PART-} ]]; then # called by itself, under timeout
     case $DT_GPU_PART in
     build) build ;;
     test) check gpu ;;
-    sanitize) check sanitize ;;
+    sanitize) LIMIT=280 check sanitize ;;
+    recorded)
+        jobs cuda "recorded passes"
+        jobs cuda_sampled "recorded passes"
+        ;;
     train)
         check train
+        check curve
         jobs cuda
         ;;
     sampled) jobs cuda_sampled ;;
-    gpt2 | llama-1.5b) step "$DT_GPU_PART" ;;
-    ops) ops ;;
-    profile) "$bench/gpu_profile.sh" --model "${tiny:-gpt2}" "$out" ;;
     kinds) check kinds ;;
+    ops) ops ;;
+    gpt2 | llama-1.5b)
+        step "$DT_GPU_PART" | tee "$out/$DT_GPU_PART.step" &&
+            fast "$DT_GPU_PART" "$out/$DT_GPU_PART.step"
+        ;;
+    rates) MODEL=${tiny:-llama-1.5b} check kinds ;;
+    decode) decode ;;
+    start) "$bench/gpu_start.sh" --model "${tiny:-gpt2}" ;;
+    profile) "$bench/gpu_profile.sh" --model "${tiny:-gpt2}" "$out" ;;
+    ranks) check ranks ;;
     esac
     exit
 fi
 
-failed=0
-for part; do
+# Seconds that a part may take
+most() {
+    case $1 in
+    build | gpt2 | llama-1.5b) echo 590 ;;
+    *) echo 300 ;;
+    esac
+}
+
+measured='gpt2|llama-1.5b|ops|rates|decode'
+while (($# > 0)); do
+    part=$1
+    shift
     status=0
     start=$SECONDS
     log=$out/$part.log
-    [[ $part == @(gpt2|llama-1.5b|ops) ]] && clocks_begin "$out/$part.clocks"
-    DT_GPU_PART=$part timeout --kill-after 5 590 "$0" "$out" >"$log" 2>&1 ||
-        status=$?
-    [[ $part == @(gpt2|llama-1.5b|ops) ]] && clocks_end
+    [[ $part =~ ^($measured)$ ]] && clocks_begin "$out/$part.clocks"
+    DT_GPU_PART=$part timeout --kill-after 5 "$(most "$part")" "$0" "$out" \
+        >"$log" 2>&1 || status=$?
+    [[ $part =~ ^($measured)$ ]] && clocks_end
     ((status != 0)) || ! grep -q '^not ok' "$log" || status=1
-    ((status == 0)) || failed=1
     {
         printf '\n## %s: exit status %d after %d s\n\n' "$part" "$status" \
             $((SECONDS - start))
         digest "$part" "$log"
         clocks "$out/$part.clocks"
-        ((status == 0)) ||
-            [[ $part == @(test|sanitize|train|sampled) ]] || tail -n 20 "$log"
-        [[ $part != build ]] || ((status == 0)) ||
-            echo "-> nothing more is done. To go on: gpu.sh $out test ..."
+        ((status == 0)) || grep -q '^not ok' "$log" || tail -n 20 "$log"
+        ((status == 0 || $# == 0)) ||
+            echo "-> nothing more is done. To go on: gpu.sh $out $*"
     } | tee -a "$out/SUMMARY.md"
-    [[ $part != build ]] || ((status == 0)) || break
+    ((status == 0)) || exit 1
 done
-exit $failed

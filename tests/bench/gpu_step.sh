@@ -41,7 +41,7 @@ llama-1.5b)
     ;;
 tiny)
     rows=4 row_tokens=16 batches=(1 2) square=32 vocab=256
-    torch=(--bf16 --vocab 256 --positions 16 --width 16 --layers 2 --heads 2)
+    torch=(--bf16 --vocab 256 --positions 64 --width 16 --layers 2 --heads 2)
     compile=()
     script=torch_gpt2.py
     ;;

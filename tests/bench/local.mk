@@ -6,16 +6,18 @@ EXTRA_PROGRAMS += tests/bench/adamw tests/bench/decode tests/bench/gemm \
 	tests/bench/image tests/bench/ops tests/bench/pictures \
 	tests/bench/render tests/bench/save tests/bench/swap tests/bench/tiles \
 	tests/bench/tokenize
-tests_bench_decode_SOURCES = tests/bench/decode.c tests/bench/roof.c \
-	tests/bench/roof.h tests/bench/timed.c tests/bench/timed.h
+tests_bench_decode_SOURCES = tests/bench/decode.c tests/bench/machine.c \
+	tests/bench/machine.h tests/bench/roof.c tests/bench/roof.h \
+	tests/bench/timed.c tests/bench/timed.h
 tests_bench_gemm_SOURCES = tests/bench/gemm.c tests/bench/roof.c \
 	tests/bench/roof.h
 tests_bench_swap_SOURCES = tests/bench/drive.c tests/bench/drive.h \
 	tests/bench/swap.c
 tests_bench_tiles_SOURCES = tests/bench/drive.c tests/bench/drive.h \
 	tests/bench/tiles.c
-tests_bench_ops_SOURCES = tests/bench/ops.c tests/bench/roof.c \
-	tests/bench/roof.h tests/bench/timed.c tests/bench/timed.h
+tests_bench_ops_SOURCES = tests/bench/machine.c tests/bench/machine.h \
+	tests/bench/ops.c tests/bench/roof.c tests/bench/roof.h \
+	tests/bench/timed.c tests/bench/timed.h
 
 EXTRA_DIST += \
 	tests/bench/README.md \
@@ -36,7 +38,9 @@ EXTRA_DIST += \
 	tests/bench/gpt2_ddp.sh \
 	tests/bench/gpu.bash \
 	tests/bench/gpu.sh \
+	tests/bench/gpu_decode.sh \
 	tests/bench/gpu_profile.sh \
+	tests/bench/gpu_start.sh \
 	tests/bench/gpu_step.sh \
 	tests/bench/grpo.sh \
 	tests/bench/grpo_step.py \
@@ -46,6 +50,7 @@ EXTRA_DIST += \
 	tests/bench/keeper.sh \
 	tests/bench/kernels.py \
 	tests/bench/learn.sh \
+	tests/bench/limits.sh \
 	tests/bench/llmc_gpt2.py \
 	tests/bench/lora.sh \
 	tests/bench/overhead.sh \
@@ -75,6 +80,7 @@ EXTRA_DIST += \
 	tests/bench/trl_dpo.py \
 	tests/bench/trl_lora.py \
 	tests/bench/trl_vlm.py \
+	tests/bench/vllm_decode.py \
 	tests/bench/vlm.sh \
 	# End of EXTRA_DIST
 

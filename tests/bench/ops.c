@@ -19,14 +19,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend/backend.h"
 #include "base/clock.h"
 #include "model/model.h"
 #include "ops/cpu/cpu.h"
 #include "optim/optim.h"
+#include "tests/bench/machine.h"
 #include "tests/bench/roof.h"
 #include "tests/bench/timed.h"
-#include "weights/weights.h"
 
 static const char gpt2[] =
     "{\"model_type\": \"gpt2\", \"vocab_size\": 50257, \"n_positions\": 1024,"
@@ -48,45 +47,10 @@ struct run {
     struct roof roof;
 };
 
-static void must(bool done, const struct dt_error *err)
-{
-    if (done)
-        return;
-    fprintf(stderr, "%s\n", err->text);
-    exit(err->status);
-}
-
-static struct dt_view allocate(const struct run *run, size_t count,
-                               enum dt_dtype dtype, const char *what)
-{
-    struct dt_error err;
-    struct dt_buffer *buf = dt_buffer_create(
-        run->exec.device, count * dt_dtype_bytes(dtype), what, &err);
-
-    must(buf, &err);
-    return dt_view_of(buf, dtype);
-}
-
 static struct dt_view flat(const struct run *run, enum dt_dtype dtype,
                            const char *what)
 {
-    return allocate(run, run->layout->count, dtype, what);
-}
-
-/* Random weights, made by the host. */
-static void fill(struct run *run)
-{
-    struct dt_host_copy mirror;
-    struct dt_error err;
-
-    must(dt_host_copy_open(&mirror, &run->exec, run->master, false, &err) == 0,
-         &err);
-    const struct dt_places places = dt_places_flat(mirror.here);
-    for (size_t u = 0; u < run->layout->unit_count; u++)
-        dt_model_init_unit(&run->config, run->layout, u,
-                           dt_layout_unit(run->layout, &places, u), 1);
-    must(dt_host_copy_publish(&mirror, &err) == 0, &err);
-    dt_host_copy_close(&mirror);
+    return machine_memory(&run->exec, run->layout->count, dtype, what);
 }
 
 static void init(struct run *run)
@@ -96,13 +60,13 @@ static void init(struct run *run)
     struct dt_error err;
 
     run->layout = dt_model_layout(&run->config, 1, &err);
-    must(run->layout, &err);
-    run->master = run->weights = flat(run, DT_F32, "weights");
+    machine_must(run->layout, &err);
+    run->master = run->weights =
+        machine_weights(&run->exec, &run->config, run->layout);
     run->grads = flat(run, DT_F32, "gradients");
     run->m = flat(run, DT_F32, "m");
     run->v = flat(run, DT_F32, "v");
-    run->scalars = allocate(run, DT_STEP_COUNT, DT_F64, "scalars");
-    fill(run);
+    run->scalars = machine_memory(&run->exec, DT_STEP_COUNT, DT_F64, "scalars");
     if (run->options.compute != DT_F32) {
         run->weights = flat(run, run->options.compute, "weights");
         run->ops.convert(run->exec.stream, run->weights, run->master);
@@ -110,9 +74,9 @@ static void init(struct run *run)
     run->model = dt_model_create(
         &run->config, run->layout, &run->exec, dt_places_flat(run->weights),
         dt_places_flat(run->grads), &run->options, &err);
-    must(run->model, &err);
+    machine_must(run->model, &err);
     run->optim = dt_optim_create(run->layout, &run->exec, &options, &err);
-    must(run->optim, &err);
+    machine_must(run->optim, &err);
 }
 
 /* Seconds of one step. */
@@ -130,7 +94,7 @@ static double run_step(struct run *run, const struct dt_batch *batch)
     run->ops.step_begin(run->exec.stream, run->scalars, params);
     run->ops.step_add(run->exec.stream, run->scalars,
                       (double)batch->target_count, 0);
-    must(dt_model_bind(run->model, batch, true, &err) == 0, &err);
+    machine_must(dt_model_bind(run->model, batch, true, &err) == 0, &err);
     for (size_t u = 0; u < last; u++)
         dt_model_forward(run->model, u);
     dt_model_loss_and_backward(run->model, run->scalars, false);
@@ -142,21 +106,9 @@ static double run_step(struct run *run, const struct dt_batch *batch)
                     run->options.compute == DT_F32 ? (struct dt_view){0}
                                                    : run->weights,
                     run->grads, run->m, run->v, NULL);
-    must(run->exec.device->stream_wait(run->exec.stream, &err) == 0, &err);
+    machine_must(run->exec.device->stream_wait(run->exec.stream, &err) == 0,
+                 &err);
     return dt_clock_now() - start;
-}
-
-static bool choose_type(struct run *run, const char *name)
-{
-    static const char *const names[] = {
-        [DT_F32] = "fp32", [DT_BF16] = "bf16", [DT_F16] = "fp16"};
-
-    for (int type = DT_F32; type <= DT_F16; type++)
-        if (!strcmp(names[type], name)) {
-            run->options.compute = type;
-            return true;
-        }
-    return false;
 }
 
 /* False if the arguments are wrong. */
@@ -166,16 +118,18 @@ static bool parse(struct run *run, int argc, char **argv)
     bool ok = true;
     int c;
 
-    must(dt_model_config_parse(&run->config, gpt2, "GPT-2", &err) == 0, &err);
+    machine_must(dt_model_config_parse(&run->config, gpt2, "GPT-2", &err) == 0,
+                 &err);
     while ((c = getopt(argc, argv, "c:d:t:kKr:v:")) != -1) {
         if (c == 'c')
-            must(dt_model_config_load(&run->config, optarg, &err) == 0, &err);
+            machine_must(dt_model_config_load(&run->config, optarg, &err) == 0,
+                         &err);
         else if (c == 'd')
             run->device = optarg;
         else if (c == 'K')
             run->options.save_activations = true;
         else if (c == 't')
-            ok &= choose_type(run, optarg);
+            ok &= machine_type(optarg, &run->options.compute);
         else if (c == 'k')
             run->options.recompute = true;
         else if (c == 'r')
@@ -239,14 +193,7 @@ static void measure_roof(struct run *run)
 /* The hardware, and its operations measured. */
 static void open_device(struct run *run)
 {
-    const struct dt_backend_options options = {0};
-    struct dt_error err;
-    const struct dt_backend *backend =
-        dt_backend_open(run->device, &options, NULL, 0, &err);
-
-    must(backend, &err);
-    run->exec = (struct dt_exec){backend->device, backend->ops, NULL};
-    must(run->exec.device->stream_create(&run->exec.stream, &err) == 0, &err);
+    run->exec = machine_open(run->device);
     if (run->exec.device->is_host && dt_cpu_variant(run->variant))
         run->exec.ops = dt_cpu_variant(run->variant);
     if (run->roof_size > 0)

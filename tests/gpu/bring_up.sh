@@ -88,8 +88,8 @@ steps=$(sed -n 's/.*max_steps: \([0-9]*\).*/\1/p' "$2")
 mkdir -p "$to"
 for step in $(seq "$steps"); do
     echo "step $step/$steps"
-    rate=500$step.5
-    case $2 in documents*) rate=100$step ;; esac
+    rate=600$((10 + step)).5
+    case $2 in documents*) [ ! -e "$machine/slow" ] || rate=100$((10 + step)).5 ;; esac
     loss=1.5
     [ ! -e "$machine/broken" ] || loss=null
     echo "{\"step\": $step, \"loss\": $loss, \"tokens_per_s\": $rate}"
@@ -100,6 +100,9 @@ echo "peak memory of rank 0 1.5 GiB"
 END_OF_PROGRAM
 program "$build/tests/bench/gemm" <<'END_OF_PROGRAM'
 echo "ceiling: 770.0 TFLOP/s"
+END_OF_PROGRAM
+program "$build/tests/bench/decode" <<'END_OF_PROGRAM'
+echo "$((100 - $(cat "$machine/behind" 2>/dev/null || echo 0))).0 tokens/s of 512"
 END_OF_PROGRAM
 program "$build/tests/bench/ops" <<'END_OF_PROGRAM'
 echo "autotune: a product: ms: 0 0.1: 0"
@@ -130,13 +133,13 @@ esac
     exit 1
 }
 END_OF_PROGRAM
-printf 'all gpu-programs tests/bench/gemm tests/bench/ops:\n' \
+printf 'all gpu-programs tests/bench/gemm tests/bench/ops tests/bench/decode:\n' \
     >"$build/Makefile"
 
 # run OUT PART...: sets status
 run() {
     to=$1
-    PATH=$work/bin:$PATH BUILD=$build PYTHON=no-python MODEL='' \
+    PATH=$work/bin:$PATH BUILD=$build PYTHON=${PYTHON:-no-python} MODEL='' \
         DISTTRAIN_CUDA_MODULE=none "$gpu" "$@" >"$to.printed" 2>&1
     status=$?
 }
@@ -170,7 +173,9 @@ holds() {
     fi
 }
 
-run "$work/good" build test sanitize sampled gpt2 ops profile kinds
+# all but train, which compares what a machine of scripts does not write
+run "$work/good" build sanitize test recorded sampled kinds ops gpt2 \
+    llama-1.5b rates decode start profile ranks
 holds "a good machine passes all parts" [ "$status" -eq 0 ]
 said "libraries" "^GPU attention: +cuDNN 9.19.0$"
 said "tests" "^ok 3 - operations, fast" "^ok 1 cuda_sampled|^ok 1 .*bats"
@@ -186,7 +191,12 @@ said "clocks under load, and why they are low" \
     "^clocks: 1650 MHz median under load, 667 W .*; 67 % of .* cap, 0 % slowed"
 said "the kernels of the last step by name" \
     "^. nvjet_hsh<int> . 2 . 400.0 . 99.6% .$" "begin_kernel . 1 . 1.5 ."
-said "what documents cost" "^-> documents are slow"
+said "packed rows beside plain ones, at both sizes" \
+    "^ok - documents, of the rate of plain rows: 1.000, at least 0.91" \
+    "^ok - documents, .* at least 0.95" "^ok - completions, .* at least 0.9"
+said "rollouts, and what a start costs" "^. 64 . 0.9 . 100.0 .$" \
+    "^ok - seconds to the first step" "^ok - MiB that a run has beside"
+said "ranks are of no use to one GPU" "^1..0 # SKIP there is one GPU"
 
 rm "$work/bin/ncu"
 program "$work/bin/nsys" <<'END_OF_PROGRAM'
@@ -217,14 +227,31 @@ else
         "^. adamw_kernel<float> . 1 . 30.0 . 90.9% .$" "memcpy HtoD. . 1 . 1.0 ."
 fi
 
+echo 30 >"$machine/behind"
+program "$work/vllm" <<'END_OF_PROGRAM'
+[ "$1" = -c ] || echo "100.0 tokens/s of 512"
+END_OF_PROGRAM
+PYTHON=$work/vllm run "$work/behind" decode profile
+holds "a rate below its limit is the exit status" [ "$status" -eq 1 ]
+said "and says which" \
+    "^not ok - 64 slots, top_p 0.9, of vLLM's rate: 0.700, at least 0.8" \
+    "^-> nothing more is done. To go on: gpu.sh .* profile"
+holds "nothing follows it" [ ! -e "$work/behind/profile.log" ]
+touch "$machine/slow"
+run "$work/slow" kinds
+said "packed rows that are slow" \
+    "^not ok - documents, of the rate of plain rows: 0.167, at least 0.91"
+
 touch "$machine/broken"
-run "$work/bad" test sanitize kinds
+run "$work/bad" test
 holds "what fails is the exit status" [ "$status" -eq 1 ]
 said "causes: fast operations only" "^not ok 3 - operations, fast" \
     "^-> only fast operations fail" "^not ok 4 .*: library" "^ok 5 .*: apart" \
     "^-> an epilogue of cuBLASLt is wrong"
+run "$work/unclean" sanitize
 said "errors of a tool" "^not ok 2 - memcheck: test_ops cuda math small" \
     "^# the tool found errors" "ERROR SUMMARY: 1 error"
+run "$work/null" kinds
 said "numbers that are not finite" "^not ok 1 - plain rows" "^-> not finite: "
 
 echo ", but NVRTC is missing" >"$machine/no-cudnn"

@@ -31,7 +31,8 @@ simt_tests = \
 TESTS += $(simt_tests)
 tests/gpu/simt_device.log: tests/gpu/test_device
 EXTRA_DIST += $(gpu_tests) $(simt_tests) tests/gpu/common.sh \
-	tests/gpu/kinds.sh tests/gpu/sanitize.sh
+	tests/gpu/curve.sh tests/gpu/kinds.sh tests/gpu/ranks.sh \
+	tests/gpu/sanitize.sh
 gpu-programs: $(gpu_programs)
 if HAVE_CUDA
 gpu_programs += tests/gpu/test_cudnn
