@@ -3,6 +3,7 @@
 # What a reviewer would look for, and a script finds.
 
 lint_tests = \
+	tests/lint/checks.sh \
 	tests/lint/circles.sh \
 	tests/lint/conf.sh \
 	tests/lint/docs.sh \
