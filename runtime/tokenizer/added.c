@@ -200,6 +200,21 @@ bool dt_tokenizer_plain(const struct dt_tokenizer *tokenizer, const char *text,
     return true;
 }
 
+/* Whether bytes [begin, end) of a span become the special token they spell. */
+static bool may_be_special(const struct dt_encoder *e,
+                           const struct dt_tok_span *span, size_t begin,
+                           size_t end)
+{
+    if (!e->within)
+        return e->flags & DT_ENCODE_SPECIAL;
+    const size_t from = dt_tok_span_begin(span, begin);
+    const size_t to = dt_tok_span_end(span, end - 1);
+    for (size_t i = 0; i < e->span_count; i++)
+        if (e->spans[i].begin <= from && to <= e->spans[i].end)
+            return true;
+    return false;
+}
+
 int dt_tok_added_split(const struct dt_tok_added *added, struct dt_encoder *e,
                        const struct dt_tok_span *span,
                        int (*text)(struct dt_encoder *e,
@@ -217,7 +232,7 @@ int dt_tok_added_split(const struct dt_tok_added *added, struct dt_encoder *e,
         begin = i;
         end += i;
         i = end;
-        if ((leaf->special && !(e->flags & DT_ENCODE_SPECIAL)) ||
+        if ((leaf->special && !may_be_special(e, span, begin, end)) ||
             (leaf->single_word && word_around(span, begin, end)))
             continue;
         widen_match(e, leaf, span, done, &begin, &end);

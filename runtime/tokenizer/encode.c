@@ -102,8 +102,9 @@ static void reset_tokens(struct dt_tokens *tokens, unsigned flags)
     tokens->count = 0;
 }
 
-int dt_encode(struct dt_encoder *encoder, const char *text, size_t bytes,
-              unsigned flags, struct dt_tokens *tokens, struct dt_error *err)
+static int encode(struct dt_encoder *encoder, const char *text, size_t bytes,
+                  unsigned flags, struct dt_tokens *tokens,
+                  struct dt_error *err)
 {
     const struct dt_tokenizer *t = encoder->tokenizer;
     struct dt_tok_span span = {.s = text, .n = bytes, .first = true};
@@ -121,6 +122,25 @@ int dt_encode(struct dt_encoder *encoder, const char *text, size_t bytes,
         dt_tok_added_split(&t->raw, encoder, &span, normalize_text) < 0)
         return -1;
     return emit_post(encoder, t->after, t->after_count, (uint32_t)bytes);
+}
+
+int dt_encode(struct dt_encoder *encoder, const char *text, size_t bytes,
+              unsigned flags, struct dt_tokens *tokens, struct dt_error *err)
+{
+    encoder->within = false;
+    return encode(encoder, text, bytes, flags, tokens, err);
+}
+
+int dt_encode_within(struct dt_encoder *encoder, const char *text, size_t bytes,
+                     const struct dt_text_span *spans, size_t count,
+                     unsigned flags, struct dt_tokens *tokens,
+                     struct dt_error *err)
+{
+    encoder->within = true;
+    encoder->spans = spans;
+    encoder->span_count = count;
+    return encode(encoder, text, bytes,
+                  flags | DT_ENCODE_SPECIAL | DT_ENCODE_OFFSETS, tokens, err);
 }
 
 /* --- cuts that change no tokens --- */

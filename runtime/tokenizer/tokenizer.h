@@ -111,6 +111,20 @@ void dt_encoder_destroy(struct dt_encoder *encoder); /* NULL is fine */
 int dt_encode(struct dt_encoder *encoder, const char *text, size_t bytes,
               unsigned flags, struct dt_tokens *tokens, struct dt_error *err);
 
+/* Bytes [begin, end) of a text. */
+struct dt_text_span {
+    size_t begin, end;
+};
+
+/* The same with DT_ENCODE_SPECIAL and DT_ENCODE_OFFSETS for a text of several
+ * authors: what spells a special token becomes it within one of the spans, and
+ * elsewhere stays text.
+ */
+int dt_encode_within(struct dt_encoder *encoder, const char *text, size_t bytes,
+                     const struct dt_text_span *spans, size_t count,
+                     unsigned flags, struct dt_tokens *tokens,
+                     struct dt_error *err);
+
 /* The first offset at or after `from` where a text can be cut without changing
  * its tokens, if the two parts are encoded in order and only the first with
  * DT_ENCODE_POST. It is between a letter and a newline. Returns `bytes` if

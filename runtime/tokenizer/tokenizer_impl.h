@@ -675,6 +675,9 @@ struct dt_encoder {
     struct dt_tok_text repaired, normal[2], stepped[DT_TOK_STEPS_MAX + 1];
     /* of the current call */
     unsigned flags;
+    bool within; /* special tokens are parsed in these spans alone: */
+    const struct dt_text_span *spans;
+    size_t span_count;
     struct dt_tokens *tokens;
     struct dt_error *err;
 };

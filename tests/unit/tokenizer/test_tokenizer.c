@@ -43,25 +43,56 @@ static struct dt_tokenizer *load(const char *json)
     return tokenizer;
 }
 
-/* Ids of a text as "1 2 3", with "@begin-end" behind each if asked for. */
+/* Ids as "1 2 3", with "@begin-end" behind each if asked for. */
+static const char *show(const struct dt_tokens *tokens, bool offsets)
+{
+    static char out[1024];
+    size_t n = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < tokens->count; i++) {
+        n += (size_t)snprintf(out + n, sizeof(out) - n, "%s%d", i ? " " : "",
+                              (int)tokens->ids[i]);
+        if (offsets)
+            n += (size_t)snprintf(out + n, sizeof(out) - n, "@%u-%u",
+                                  tokens->begin[i], tokens->end[i]);
+    }
+    return out;
+}
+
 static const char *encode_with(const struct dt_tokenizer *tokenizer,
                                const char *text, size_t bytes, unsigned flags)
+{
+    struct dt_error err = {0};
+    struct dt_tokens tokens = {0};
+    struct dt_encoder *encoder = dt_encoder_create(tokenizer, &err);
+    if (dt_encode(encoder, text, bytes, flags, &tokens, &err) < 0)
+        fail_msg("%s", err.text);
+    const char *out = show(&tokens, flags & DT_ENCODE_OFFSETS);
+    dt_tokens_fini(&tokens);
+    dt_encoder_destroy(encoder);
+    return out;
+}
+
+/* The same with special tokens in `count` of these spans alone, and of the
+ * whole text afterwards, which the encoder must not remember spans for.
+ */
+static const char *encode_within(const struct dt_tokenizer *tokenizer,
+                                 const char *text,
+                                 const struct dt_text_span *spans, size_t count)
 {
     static char out[1024];
     struct dt_error err = {0};
     struct dt_tokens tokens = {0};
     struct dt_encoder *encoder = dt_encoder_create(tokenizer, &err);
-    size_t n = 0;
-    if (dt_encode(encoder, text, bytes, flags, &tokens, &err) < 0)
-        fail_msg("%s", err.text);
-    out[0] = '\0';
-    for (size_t i = 0; i < tokens.count; i++) {
-        n += (size_t)snprintf(out + n, sizeof(out) - n, "%s%d", i ? " " : "",
-                              (int)tokens.ids[i]);
-        if (flags & DT_ENCODE_OFFSETS)
-            n += (size_t)snprintf(out + n, sizeof(out) - n, "@%u-%u",
-                                  tokens.begin[i], tokens.end[i]);
-    }
+    const size_t bytes = strlen(text);
+    assert_int_equal(
+        dt_encode_within(encoder, text, bytes, spans, count, 0, &tokens, &err),
+        0);
+    snprintf(out, sizeof(out), "%s", show(&tokens, false));
+    assert_int_equal(
+        dt_encode(encoder, text, bytes, DT_ENCODE_SPECIAL, &tokens, &err), 0);
+    assert_string_equal(show(&tokens, false),
+                        encode_with(tokenizer, text, bytes, DT_ENCODE_SPECIAL));
     dt_tokens_fini(&tokens);
     dt_encoder_destroy(encoder);
     return out;
@@ -205,6 +236,27 @@ static void added_tokens_are_matched_by_their_rules(void **state)
     assert_int_equal(dt_tokenizer_id(t, "<s>"), 6);
     assert_int_equal(dt_tokenizer_id(t, "abc"), 4);
     assert_int_equal(dt_tokenizer_id(t, "<t>"), -1);
+    dt_tokenizer_destroy(t);
+}
+
+/* A byte that is no character is three where tokens are looked for. */
+static void special_tokens_are_parsed_within_spans(void **state)
+{
+    struct dt_tokenizer *t = load(FILE_OF(
+        ", \"added_tokens\": [" TOKEN(6, "<s>", ", \"special\": true") "]"));
+    static const char text[] = "a<s>b<s>c<s>";
+    const struct dt_text_span ends[] = {{1, 4}, {9, 12}};
+    (void)state;
+    assert_string_equal(encode(t, text), "0 6 1 6 2 6");
+    assert_string_equal(encode_within(t, text, NULL, 0), "0 1 2");
+    assert_string_equal(encode_within(t, text, ends, 2), "0 6 1 2 6");
+    assert_string_equal(
+        encode_within(t, text, &(struct dt_text_span){2, 11}, 1), "0 1 6 2");
+    assert_string_equal(
+        encode_within(t, text, &(struct dt_text_span){0, 12}, 1),
+        "0 6 1 6 2 6");
+    assert_string_equal(
+        encode_within(t, "\xff<s><s>", &(struct dt_text_span){1, 4}, 1), "6");
     dt_tokenizer_destroy(t);
 }
 
@@ -528,6 +580,7 @@ int main(void)
         cmocka_unit_test(long_pieces_merge_in_the_order_of_ranks),
         cmocka_unit_test(pieces_that_differ_in_a_byte_are_remembered_apart),
         cmocka_unit_test(added_tokens_are_matched_by_their_rules),
+        cmocka_unit_test(special_tokens_are_parsed_within_spans),
         cmocka_unit_test(the_template_adds_special_tokens_if_asked),
         cmocka_unit_test(bytes_are_decoded_to_whole_characters),
         cmocka_unit_test(sentencepiece_files_encode_and_decode_text),
