@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "data/data_impl.h"
+#include "data/image_text.h"
 
 enum {
     STAND_IN = 0xf0000, /* the first code point for a control token */
@@ -21,9 +22,13 @@ enum {
     STAND_INS = 4096,
 };
 
+/* Which control tokens in the text of a message stay text. */
+enum kept { NONE, MARKS, ALL };
+
 /* Control tokens in the text of messages. */
 struct guard {
     struct dt_chat_coder *coder;
+    enum kept kept;              /* of the message at hand */
     const char *text[STAND_INS]; /* in the strings of messages */
     size_t bytes[STAND_INS];
     size_t count;
@@ -66,6 +71,16 @@ static int guard_number(struct guard *g, const char *text, size_t bytes)
     return (int)g->count++;
 }
 
+/* Whether a token of the text of a message stays text. */
+static bool is_kept(const struct guard *g, int32_t id)
+{
+    const struct dt_chat_coder *coder = g->coder;
+    if (g->kept == ALL)
+        return dt_tokenizer_is_special(coder->tokenizer, id);
+    return id == coder->placeholder ||
+           id == dt_tokenizer_id(coder->tokenizer, coder->images->text->mark);
+}
+
 /* The string, with stand-ins if needed; NULL and err. */
 static json_t *guard_string(struct guard *g, json_t *string)
 {
@@ -79,7 +94,7 @@ static json_t *guard_string(struct guard *g, json_t *string)
     /* no control token is empty, so that there is room for all stand-ins */
     char *guarded = malloc(STAND_IN_BYTES * n + 1);
     for (size_t i = 0; guarded && i < part->count; i++) {
-        if (!dt_tokenizer_is_special(g->coder->tokenizer, part->ids[i]))
+        if (!is_kept(g, part->ids[i]))
             continue;
         size_t begin = part->begin[i], end = part->end[i];
         int number = guard_number(g, s + begin, end - begin);
@@ -128,6 +143,34 @@ static json_t *guard_value(struct guard *g, json_t *value)
                           : is_role ? json_incref(item)
                                     : guard_value(g, item);
         rc = guarded ? json_object_set_new(copy, key, guarded) : -1;
+    }
+    if (rc == 0)
+        return copy;
+    json_decref(copy);
+    return NULL;
+}
+
+/* What stays text in message i. */
+static enum kept kept_in(const struct dt_chat_coder *coder, size_t i)
+{
+    if (!coder->parse_special || i >= coder->answer)
+        return ALL;
+    return coder->images && coder->answer != DT_NO_ANSWER ? MARKS : NONE;
+}
+
+/* The messages with stand-ins; NULL and err. */
+static json_t *guard_messages(struct guard *g, const json_t *messages)
+{
+    json_t *copy = json_array(), *message;
+    size_t i;
+    int rc = copy ? 0 : dt_error_set(g->err, EX_OSERR, "out of memory");
+    json_array_foreach((json_t *)messages, i, message)
+    {
+        g->kept = kept_in(g->coder, i);
+        json_t *guarded = rc < 0            ? NULL
+                          : g->kept == NONE ? json_incref(message)
+                                            : guard_value(g, message);
+        rc = guarded ? json_array_append_new(copy, guarded) : -1;
     }
     if (rc == 0)
         return copy;
@@ -326,16 +369,22 @@ static int encode_stand_ins(struct guard *g, const struct dt_chat_input *input,
     return dt_images_repeat(g->coder, images, out, g->err);
 }
 
-/* Encodes a conversation, with control tokens in messages and tools as text. */
+/* Encodes a conversation, in which control tokens of messages and tools stay
+ * text.
+ */
 static int encode_as_text(struct guard *g, const struct dt_chat_input *input,
                           unsigned flags, struct dt_chat_text *text,
                           struct dt_tokens *out)
 {
     struct dt_chat_input guarded = *input;
-    json_t *messages = guard_value(g, (json_t *)input->messages), *tools = NULL;
+    json_t *messages = guard_messages(g, input->messages), *tools = NULL;
     int rc = messages ? 0 : -1;
+    g->kept = g->coder->parse_special ? NONE : ALL;
     if (rc == 0 && input->tools)
-        rc = (tools = guard_value(g, (json_t *)input->tools)) ? 0 : -1;
+        rc = (tools = g->kept == NONE ? json_incref((json_t *)input->tools)
+                                      : guard_value(g, (json_t *)input->tools))
+                 ? 0
+                 : -1;
     guarded.messages = messages;
     guarded.tools = tools;
     if (rc == 0 && g->count > 0 &&
@@ -353,16 +402,31 @@ static int encode_as_text(struct guard *g, const struct dt_chat_input *input,
     return rc;
 }
 
+/* Whether control tokens of the conversation may be parsed wherever they are.
+ */
+static bool may_parse(const struct dt_chat_coder *coder,
+                      const struct dt_chat_input *input)
+{
+    const json_t *message;
+    size_t i;
+    json_array_foreach(input->messages, i, message)
+    {
+        if (kept_in(coder, i) != NONE && !is_plain(coder->tokenizer, message))
+            return false;
+    }
+    return coder->parse_special || is_plain(coder->tokenizer, input->tools);
+}
+
 int dt_chat_encode(struct dt_chat_coder *coder,
                    const struct dt_chat_input *input, unsigned flags,
                    struct dt_chat_text *text, struct dt_tokens *out,
                    struct dt_error *err)
 {
     if (coder->images && coder->parse_special &&
+        coder->answer == DT_NO_ANSWER &&
         dt_images_check_texts(coder, input->messages, err) < 0)
         return -1;
-    if (coder->parse_special || (is_plain(coder->tokenizer, input->messages) &&
-                                 is_plain(coder->tokenizer, input->tools)))
+    if (may_parse(coder, input))
         return encode_plain(coder, input, flags, text, out, err);
     struct guard *guard = malloc(sizeof(*guard));
     if (!guard)

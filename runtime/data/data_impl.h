@@ -67,6 +67,8 @@ void dt_make_note(const struct dt_make *make, const char *fmt, ...)
 
 /* ---- chat_tokens.c: the tokens of a conversation ---- */
 
+#define DT_NO_ANSWER SIZE_MAX
+
 /* The means to encode conversations. */
 struct dt_chat_coder {
     const struct dt_tokenizer *tokenizer;
@@ -74,6 +76,8 @@ struct dt_chat_coder {
     struct dt_encoder *encoder;
     bool parse_special; /* text of messages that spells a control token becomes
                            it; else only the template's own does */
+    size_t answer; /* the first message that a model has written, which stays
+                      text; then so do marks of images in all; DT_NO_ANSWER */
     struct dt_tokens part; /* scratch */
     /* how images become text, and those of the row; NULL: there are none */
     const struct dt_example_images *images;
@@ -104,14 +108,24 @@ int dt_images_check_texts(const struct dt_chat_coder *coder,
 int dt_images_expand(const struct dt_chat_coder *coder, size_t count,
                      struct dt_chat_text *text, struct dt_error *err);
 
-/* The same for a text of the row, which may end before the last image: returns
- * the longer text, for free(), and sets *count to the marks. NULL and err:
- * EX_DATAERR, more marks than images, or control tokens beside them that stay
- * text; EX_OSERR.
+/* A text with those of images in the places of their marks. */
+struct dt_expanded {
+    char *text;
+    size_t bytes;
+    size_t images;              /* whose marks it had */
+    struct dt_text_span *spans; /* where special tokens are parsed */
+    size_t span_count;
+};
+
+/* The same for a text of the row, which may end before the last image. The
+ * first `own` of its bytes have the marks; what follows a model has written.
+ * Release with dt_expanded_fini. -1: EX_DATAERR, more marks than images;
+ * EX_OSERR.
  */
-char *dt_images_expand_text(struct dt_chat_coder *coder, const char *text,
-                            size_t bytes, size_t *new_bytes, size_t *count,
-                            struct dt_error *err);
+int dt_images_expand_text(const struct dt_chat_coder *coder, const char *text,
+                          size_t bytes, size_t own,
+                          struct dt_expanded *expanded, struct dt_error *err);
+void dt_expanded_fini(struct dt_expanded *expanded); /* a zeroed one is fine */
 
 /* Repeats the placeholder of each picture of the first `count` images. -1:
  * EX_DATAERR, there are not as many placeholders as pictures; EX_OSERR.

@@ -106,53 +106,56 @@ int dt_images_expand(const struct dt_chat_coder *coder, size_t count,
     return longer ? 0 : -1;
 }
 
-/* Checks that the bytes between the marks spell no control token: only a
- * conversation has a way to keep those as text.
- */
-static int check_between(struct dt_chat_coder *coder, const char *text,
-                         const struct dt_image_place *places, size_t count,
-                         size_t bytes, struct dt_error *err)
+void dt_expanded_fini(struct dt_expanded *expanded)
 {
-    size_t from = 0;
-    for (size_t i = 0; i <= count; i++) {
-        const size_t end = i < count ? places[i].begin : bytes;
-        if (dt_encode(coder->encoder, text + from, end - from,
-                      DT_ENCODE_SPECIAL, &coder->part, err) < 0)
-            return -1;
-        for (size_t k = 0; k < coder->part.count; k++)
-            if (dt_tokenizer_is_special(coder->tokenizer, coder->part.ids[k]))
-                return dt_error_set(err, EX_DATAERR,
-                                    "a text that spells control tokens beside "
-                                    "images: give it as messages, or let it "
-                                    "have them (data.parse_special)");
-        from = i < count ? places[i].end : end;
+    free(expanded->text);
+    free(expanded->spans);
+    *expanded = (struct dt_expanded){0};
+}
+
+/* All of the row's own text, or only the texts of images. */
+static int find_spans(const struct dt_chat_coder *coder,
+                      const struct dt_image_place *places, size_t own,
+                      struct dt_expanded *expanded, struct dt_error *err)
+{
+    struct dt_text_span *spans = calloc(expanded->images + 1, sizeof(*spans));
+    expanded->spans = spans;
+    if (!spans)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    if (coder->parse_special) {
+        spans[0].end = own;
+        expanded->span_count = 1;
+        return 0;
     }
+    for (size_t i = 0; i < expanded->images; i++)
+        spans[i] =
+            (struct dt_text_span){places[i].new_begin, places[i].new_end};
+    expanded->span_count = expanded->images;
     return 0;
 }
 
-char *dt_images_expand_text(struct dt_chat_coder *coder, const char *text,
-                            size_t bytes, size_t *new_bytes, size_t *count,
-                            struct dt_error *err)
+int dt_images_expand_text(const struct dt_chat_coder *coder, const char *text,
+                          size_t bytes, size_t own,
+                          struct dt_expanded *expanded, struct dt_error *err)
 {
     const struct dt_image_text *of = coder->images->text;
     const size_t images = coder->row->count;
     struct dt_image_place *places;
-    *count = dt_image_text_marks(of, text, bytes);
-    if (*count > images) {
-        dt_error_set(err, EX_DATAERR,
-                     "the text has %zu %s for %zu image%s: expected one for "
-                     "each",
-                     *count, of->mark, images, dt_str_plural(images));
-        return NULL;
-    }
-    char *longer = expand(coder, *count, text, bytes, &places, new_bytes, err);
-    if (longer && !coder->parse_special &&
-        check_between(coder, text, places, *count, bytes, err) < 0) {
-        free(longer);
-        longer = NULL;
-    }
+    *expanded =
+        (struct dt_expanded){.images = dt_image_text_marks(of, text, own)};
+    if (expanded->images > images)
+        return dt_error_set(err, EX_DATAERR,
+                            "the text has %zu %s for %zu image%s: expected one "
+                            "for each",
+                            expanded->images, of->mark, images,
+                            dt_str_plural(images));
+    expanded->text = expand(coder, expanded->images, text, bytes, &places,
+                            &expanded->bytes, err);
+    own += expanded->bytes - bytes;
+    int rc =
+        expanded->text ? find_spans(coder, places, own, expanded, err) : -1;
     free(places);
-    return longer;
+    return rc;
 }
 
 /* --- tokens --- */

@@ -47,6 +47,8 @@ struct dt_record {
     int32_t *ids;          /* TOKENS: the ids */
     bool *targets;         /* whether each id is a target */
     size_t id_count;
+    bool answered;  /* a model has written the completion, or the turns behind
+                       the prompt: what they spell is text */
     json_t *images; /* values of images in their order, as in row_images.h; NULL
                        if options have no images */
     void *json;     /* owns the strings */

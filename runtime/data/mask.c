@@ -40,6 +40,7 @@ struct dt_masker *dt_masker_create(const struct dt_tokenizer *tokenizer,
     masker->coder.chat = chat;
     masker->coder.tokenizer = tokenizer;
     masker->coder.parse_special = parse_special;
+    masker->coder.answer = DT_NO_ANSWER;
     masker->no_chat = *no_chat;
     masker->loss_on = loss_on;
     masker->special = parse_special ? DT_ENCODE_SPECIAL : 0;
@@ -201,19 +202,33 @@ static bool begins_with(const struct dt_tokens *all,
 }
 
 /* Encodes masker->joined, in which the marks of images become these. */
-static int encode_images(struct dt_masker *masker, size_t bytes,
+static int encode_images(struct dt_masker *masker, size_t bytes, size_t own,
                          struct dt_tokens *out, struct dt_error *err)
 {
     struct dt_chat_coder *coder = &masker->coder;
-    size_t images, longer_bytes;
-    char *longer = dt_images_expand_text(coder, masker->joined, bytes,
-                                         &longer_bytes, &images, err);
-    if (!longer)
-        return -1;
-    int rc = dt_encode(masker->encoder, longer, longer_bytes,
-                       DT_ENCODE_POST | DT_ENCODE_SPECIAL, out, err);
-    free(longer);
-    return rc < 0 ? -1 : dt_images_repeat(coder, images, out, err);
+    struct dt_expanded longer;
+    int rc =
+        dt_images_expand_text(coder, masker->joined, bytes, own, &longer, err);
+    if (rc == 0)
+        rc = dt_encode_within(masker->encoder, longer.text, longer.bytes,
+                              longer.spans, longer.span_count, DT_ENCODE_POST,
+                              out, err);
+    if (rc == 0)
+        rc = dt_images_repeat(coder, longer.images, out, err);
+    dt_expanded_fini(&longer);
+    return rc;
+}
+
+/* Encodes masker->joined, of which a model has written all but `own` bytes. */
+static int encode_answered(struct dt_masker *masker, size_t bytes, size_t own,
+                           struct dt_tokens *out, struct dt_error *err)
+{
+    const struct dt_text_span span = {0, masker->special ? own : 0};
+    if (own < bytes)
+        return dt_encode_within(masker->encoder, masker->joined, bytes, &span,
+                                1, DT_ENCODE_POST, out, err);
+    return dt_encode(masker->encoder, masker->joined, bytes,
+                     DT_ENCODE_POST | masker->special, out, err);
 }
 
 /* Encodes two texts as one. */
@@ -221,7 +236,9 @@ static int encode_joined(struct dt_masker *masker, const char *first,
                          size_t first_bytes, const char *second,
                          struct dt_tokens *out, struct dt_error *err)
 {
-    size_t bytes = first_bytes + strlen(second);
+    const size_t bytes = first_bytes + strlen(second);
+    const bool answers = masker->coder.answer != DT_NO_ANSWER;
+    const size_t own = answers ? first_bytes : bytes;
     if (bytes >= masker->joined_capacity) {
         char *joined = realloc(masker->joined, bytes + 1);
         if (!joined)
@@ -231,10 +248,9 @@ static int encode_joined(struct dt_masker *masker, const char *first,
     }
     memcpy(masker->joined, first, first_bytes);
     memcpy(masker->joined + first_bytes, second, bytes - first_bytes);
-    if (masker->coder.images && masker->row.count > 0)
-        return encode_images(masker, bytes, out, err);
-    return dt_encode(masker->encoder, masker->joined, bytes,
-                     DT_ENCODE_POST | masker->special, out, err);
+    return masker->coder.images && masker->row.count > 0
+               ? encode_images(masker, bytes, own, out, err)
+               : encode_answered(masker, bytes, own, out, err);
 }
 
 static int add_pair(struct dt_masker *masker, const struct dt_record *record,
@@ -562,6 +578,8 @@ int dt_masker_add(struct dt_masker *masker, const struct dt_record *record,
 {
     const size_t at = out->count;
     *seam = false;
+    masker->coder.answer =
+        record->answered ? record->prompt_turns : DT_NO_ANSWER;
     if (!masker->coder.images)
         return add_fields(masker, record, out, seam, err);
     if (begin_images(masker, record->images, out, err) < 0)

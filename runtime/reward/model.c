@@ -131,10 +131,9 @@ static int open_model(struct dt_reward_lane *lane, struct dt_error *err)
         *err = model->no_chat;
         return -1;
     }
-    /* a completion may spell the token of an image, and is text all the same */
-    model->masker =
-        dt_masker_create(model->engine.tokenizer, model->chat, &model->no_chat,
-                         DT_LOSS_FULL, !sees(model), err);
+    model->masker = dt_masker_create(
+        model->engine.tokenizer, model->chat, &model->no_chat, DT_LOSS_FULL,
+        lane->rewards->conf->data.parse_special, err);
     return model->masker ? open_images(model, lane, err) : -1;
 }
 
@@ -204,7 +203,8 @@ static int place_images(const struct model *model,
 }
 
 /* Words of a sample as training has them: the completion is the assistant's
- * answer to messages, or follows a text and is ended by EOS.
+ * answer to messages, or follows a text and is ended by EOS. What it spells is
+ * text, since its control tokens have been left out.
  */
 static int add_words(struct model *model, const struct dt_reward_sample *sample,
                      struct dt_error *err)
@@ -213,6 +213,7 @@ static int add_words(struct model *model, const struct dt_reward_sample *sample,
         .format = DT_FORMAT_PROMPT_COMPLETION,
         .prompt = sample->prompt_text,
         .completion = sample->completion_text,
+        .answered = true,
         .turns.allow_images = sees(model),
     };
     const json_t *messages = sample->messages;

@@ -83,6 +83,7 @@ check_PROGRAMS += \
 	tests/unit/console/test_progress \
 	tests/unit/contract/test_frameworks \
 	tests/unit/contract/test_variables \
+	tests/unit/data/test_answers \
 	tests/unit/data/test_cache \
 	tests/unit/data/test_cache_file \
 	tests/unit/data/test_dataset \

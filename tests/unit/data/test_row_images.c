@@ -236,10 +236,10 @@ static void texts_have_marks_for_images(void **state)
                                    "\"text\": \"<image>k\"}",
                                    &options),
                         "Ii[k$]");
-    assert_string_equal(
-        refusal("{\"image\": \"a.png\", \"text\": \"<image></s>\"}", &options),
-        "a text that spells control tokens beside images: give it as messages, "
-        "or let it have them (data.parse_special)");
+    assert_string_equal(shown_line("{\"image\": \"a.png\", "
+                                   "\"text\": \"<image></s><think>\"}",
+                                   &options),
+                        "Ii[</s><think>$]");
 }
 
 /* A placeholder that the line's text spells is no image. */

@@ -4,6 +4,7 @@
 
 #include <omp.h>
 
+#include "tests/unit/bytes_tokenizer.h"
 #include "tests/unit/pair_run.h"
 
 #include "data/examples.h"
@@ -167,6 +168,32 @@ static void long_texts_lose_their_beginning(void **state)
     dt_conf_destroy(conf);
 }
 
+/* The tokenizer has tokens that these texts spell; most are beyond those of the
+ * model. That of id 256 ends a text.
+ */
+static void completions_are_text_whatever_they_spell(void **state)
+{
+    struct dt_error err = {0};
+    double value;
+    (void)state;
+    dt_tokenizer_destroy(bytes_tokenizer(SAVED, NULL, "<s>", NULL));
+    struct dt_conf *conf =
+        pair_conf("reward.functions: [{type: model, path: " SAVED "}]\n");
+    struct dt_rewards *rewards = open_model(conf, &err);
+    for (int i = 0; i < CONTROL_TOKENS; i++) {
+        struct dt_reward_sample sample = sample_of(control_tokens[i]);
+        char text[32];
+        snprintf(text, sizeof(text), "w%s", control_tokens[i]);
+        assert_int_equal(dt_rewards_submit(rewards, 1, &sample, 1, &err), 0);
+        if (dt_rewards_collect(rewards, &value, 1, &err) < 0)
+            fail_msg("%s", err.text);
+        assert_true(fabs(value - score_alone(text)) < 1e-5);
+    }
+    dt_rewards_close(rewards);
+    dt_conf_destroy(conf);
+    assert_int_equal(unlink(SAVED "/tokenizer.json"), 0);
+}
+
 static void conversations_need_a_template(void **state)
 {
     struct dt_error err = {0};
@@ -217,6 +244,7 @@ int main(void)
         cmocka_unit_test(scores_are_those_of_training),
         cmocka_unit_test(scores_do_not_depend_on_the_texts_beside_them),
         cmocka_unit_test(long_texts_lose_their_beginning),
+        cmocka_unit_test(completions_are_text_whatever_they_spell),
         cmocka_unit_test(conversations_need_a_template),
         cmocka_unit_test_teardown(other_models_are_refused, small_clean),
     };
