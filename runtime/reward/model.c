@@ -5,6 +5,7 @@
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "batch/pictures.h"
@@ -28,12 +29,13 @@ struct model {
     struct dt_scorer *scorer;  /* NULL: not used yet */
     struct dt_scorer_room row; /* that its rows have */
     struct dt_marked words;    /* of a sample, as an example */
-    uint8_t *pixels;
-    double **to;         /* where the scores of texts go ... */
-    size_t queued, room; /* ... that were given to the scorer */
-    size_t scored;       /* of these */
-    bool too_large;      /* a score was, or was not finite */
-    bool warned;         /* of a text that was cut */
+    struct dt_pictures read;   /* images of the last sample with any, ... */
+    uint8_t *pixels;           /* ... and their pixels */
+    double **to;               /* where the scores of texts go ... */
+    size_t queued, room;       /* ... that were given to the scorer */
+    size_t scored;             /* of these */
+    bool too_large;            /* a score was, or was not finite */
+    bool warned;               /* of a text that was cut */
 };
 
 /* Rows of this many tokens cost little more than their texts; with a row for
@@ -148,6 +150,7 @@ static void close_model(struct dt_reward_lane *lane)
     if (lane->exec)
         dt_engine_close(&model->engine);
     free(model->words.tokens);
+    dt_pictures_fini(&model->read);
     free(model->pixels);
     free(model->to);
     free(model);
@@ -292,10 +295,26 @@ static int make_room(struct model *model, const struct dt_scored_text *text,
     return model->scorer ? 0 : -1;
 }
 
-/* Decodes images to the pixels of a text. */
-static int read_pixels(struct model *model, const struct dt_pictures *found,
+static bool are_same(const struct dt_pictures *a, const struct dt_pictures *b)
+{
+    if (a->image_count != b->image_count)
+        return false;
+    for (size_t i = 0; i < a->image_count; i++)
+        if (memcmp(a->images[i].sha256, b->images[i].sha256, DT_SHA256_BYTES) !=
+            0)
+            return false;
+    return true;
+}
+
+/* Decodes the images of a text, unless they are those of the text before, as
+ * for completions of a prompt. May take those of *found.
+ */
+static int read_pixels(struct model *model, struct dt_pictures *found,
                        size_t patches, struct dt_error *err)
 {
+    if (found->image_count == 0 || are_same(found, &model->read))
+        return 0;
+    dt_pictures_fini(&model->read);
     free(model->pixels);
     model->pixels = calloc(patches + 1, dt_image_row_bytes(&model->processor));
     if (!model->pixels)
@@ -305,6 +324,10 @@ static int read_pixels(struct model *model, const struct dt_pictures *found,
         if (!(to =
                   dt_pictures_read(to, &found->images[i], &model->images, err)))
             return dt_error_prefix(err, "image %zu", i + 1);
+    model->read.images = found->images;
+    model->read.image_count = found->image_count;
+    found->images = NULL;
+    found->image_count = 0;
     return 0;
 }
 

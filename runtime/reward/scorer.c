@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scorer.c - scores texts with a reward model, several in one row */
+/*
+ * scorer.c - scores texts with a reward model, several in one row
+ *
+ * A row has the pictures of one text, and copies of them for texts with the
+ * same, as completions of a prompt are. The tower's features of these stay, so
+ * that further rows of such texts leave its pass out.
+ */
 #include "config.h"
 
 #include <stdlib.h>
@@ -23,9 +29,13 @@ struct dt_scorer {
     int32_t *last;                         /* (T) positions that score texts */
     float *scores;                         /* (T) */
     size_t used, count;                    /* tokens and texts in the row */
-    struct dt_batch_picture *pictures;     /* (room.pictures) */
-    uint8_t *pixels;
-    size_t picture_count, patches; /* in the row */
+    struct dt_batch_picture *pictures;     /* of the row, with copies */
+    size_t picture_count;
+    struct dt_batch_picture *seen; /* (room.pictures) of the last text with any,
+                                      and their pixels: */
+    uint8_t *pixels;               /* (patches, row bytes) */
+    size_t seen_count;
+    bool has_features; /* of these */
     void (*done)(void *ctx, float score);
     void *ctx;
 };
@@ -42,8 +52,20 @@ void dt_scorer_destroy(struct dt_scorer *s)
     free(s->last);
     free(s->scores);
     free(s->pictures);
+    free(s->seen);
     free(s->pixels);
     free(s);
+}
+
+/* In how many places of a row of T tokens the pictures of the text with most of
+ * them, or as many tokens of others, can be.
+ */
+static size_t most_places(const struct dt_vision_config *vision,
+                          const struct dt_scorer_room *room, size_t T)
+{
+    const size_t features =
+        vision ? room->patches / (vision->merge * vision->merge) : 0;
+    return features > 0 ? 1 + (T + features - 1) / features : 1;
 }
 
 /* No memory of a tower is empty. */
@@ -51,11 +73,13 @@ static struct dt_model_options model_options(
     const struct dt_model_config *config, enum dt_dtype dtype,
     const struct dt_scorer_room *room)
 {
+    const size_t T = room->longest > ROW_TOKENS ? room->longest : ROW_TOKENS;
     struct dt_model_options options = {
         .B = 1,
-        .T = room->longest > ROW_TOKENS ? room->longest : ROW_TOKENS,
+        .T = T,
         .patches = room->patches,
         .pictures = room->pictures,
+        .places = most_places(config->vision, room, T),
         .colors = room->colors,
         .compute = dtype,
         .documents = true,
@@ -88,10 +112,11 @@ static bool allocate(struct dt_scorer *s)
     s->picked = malloc(s->T * sizeof(*s->picked));
     s->last = malloc(s->T * sizeof(*s->last));
     s->scores = malloc(s->T * sizeof(*s->scores));
-    s->pictures = calloc(s->room.pictures + 1, sizeof(*s->pictures));
+    s->pictures = calloc(s->T + 1, sizeof(*s->pictures));
+    s->seen = calloc(s->room.pictures + 1, sizeof(*s->seen));
     s->pixels = calloc(s->room.patches + 1, row + 1);
     return s->inputs && s->targets && s->doc_start && s->picked && s->last &&
-           s->scores && s->pictures && s->pixels;
+           s->scores && s->pictures && s->seen && s->pixels;
 }
 
 struct dt_scorer *dt_scorer_create(struct dt_engine *engine,
@@ -153,6 +178,12 @@ static size_t place_text(const struct dt_scorer *s, size_t count)
                : s->used;
 }
 
+/* The units of the tower and its projector, if their features are there. */
+static size_t units_left_out(const struct dt_scorer *s)
+{
+    return s->has_features ? dt_model_first_unit(&s->engine->config) : 0;
+}
+
 /* All positions of a row have scores, since the bits of a matrix multiplication
  * may depend on its number of rows.
  */
@@ -176,9 +207,11 @@ int dt_scorer_flush(struct dt_scorer *s, struct dt_error *err)
     };
     if (dt_model_bind(s->model, &batch, false, err) < 0)
         return -1;
+    dt_model_keep(s->model, units_left_out(s));
     for (size_t u = 0; u + 1 < s->engine->layout->unit_count; u++)
         dt_model_forward(s->model, u);
     dt_model_values_forward(s->model);
+    s->has_features |= s->picture_count > 0;
     if (exec->device->copy(exec->stream, s->scores,
                            dt_view_data(dt_model_values(s->model).value),
                            s->used * sizeof(*s->scores), err) < 0 ||
@@ -186,29 +219,43 @@ int dt_scorer_flush(struct dt_scorer *s, struct dt_error *err)
         return -1;
     for (size_t i = 0; i < s->count; i++)
         s->done(s->ctx, s->scores[s->last[i]]);
-    s->used = s->count = s->picture_count = s->patches = 0;
+    s->used = s->count = s->picture_count = 0;
     return 0;
 }
 
-/* The patches of pictures that are no copies. */
-static size_t count_patches(const struct dt_scored_text *text)
+/* Bytes of the pixels of a text. */
+static size_t pixel_bytes(const struct dt_scorer *s,
+                          const struct dt_scored_text *text)
 {
     size_t patches = 0;
     for (size_t i = 0; i < text->picture_count; i++)
-        if (text->pictures[i].repeats == 0)
-            patches +=
-                (size_t)text->pictures[i].height * text->pictures[i].width;
-    return patches;
+        patches += (size_t)text->pictures[i].height * text->pictures[i].width;
+    return patches > 0 ? patches * dt_vision_row_bytes(s->engine->config.vision)
+                       : 0;
 }
 
-/* Whether a text fits behind those of the row. */
+/* Whether the pictures of a text are those of the last one with any. */
+static bool has_seen(const struct dt_scorer *s,
+                     const struct dt_scored_text *text)
+{
+    if (text->picture_count != s->seen_count)
+        return false;
+    for (size_t i = 0; i < s->seen_count; i++)
+        if (text->pictures[i].height != s->seen[i].height ||
+            text->pictures[i].width != s->seen[i].width)
+            return false;
+    return memcmp(text->pixels, s->pixels, pixel_bytes(s, text)) == 0;
+}
+
+/* Whether a text fits behind those of the row, which has pictures of one text.
+ */
 static bool has_room(const struct dt_scorer *s,
                      const struct dt_scored_text *text)
 {
     const size_t end = place_text(s, text->count) + text->count;
     return end <= (s->room.shape > 0 ? s->room.shape : s->T) &&
-           dt_scorer_fits(s, end, s->patches + count_patches(text),
-                          s->picture_count + text->picture_count);
+           (text->picture_count == 0 || s->picture_count == 0 ||
+            has_seen(s, text));
 }
 
 /* Adds the tokens of a text to the row. */
@@ -232,21 +279,24 @@ static int add_tokens(struct dt_scorer *s, const struct dt_scored_text *text,
     return 0;
 }
 
-/* Adds its pictures. */
+/* Adds its pictures: copies, if the row has the same. */
 static void add_pictures(struct dt_scorer *s, const struct dt_scored_text *text)
 {
-    const struct dt_vision_config *vision = s->engine->config.vision;
-    const size_t patches = count_patches(text);
+    const size_t before = s->picture_count;
     if (text->picture_count == 0)
         return;
-    memcpy(s->pixels + s->patches * dt_vision_row_bytes(vision), text->pixels,
-           patches * dt_vision_row_bytes(vision));
+    if (!has_seen(s, text)) {
+        s->seen_count = text->picture_count;
+        memcpy(s->seen, text->pictures, s->seen_count * sizeof(*s->seen));
+        memcpy(s->pixels, text->pixels, pixel_bytes(s, text));
+        s->has_features = false;
+    }
     for (size_t i = 0; i < text->picture_count; i++) {
         struct dt_batch_picture *to = &s->pictures[s->picture_count++];
         *to = text->pictures[i];
         to->first += s->used;
+        to->repeats = before;
     }
-    s->patches += patches;
 }
 
 int dt_scorer_add(struct dt_scorer *s, const struct dt_scored_text *text,

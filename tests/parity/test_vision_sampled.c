@@ -5,7 +5,7 @@
  * those of a critic in torch
  *
  * All completions are in one row, and the tower sees the pictures of a prompt
- * once.
+ * once. So does that of a reward model which scores them.
  */
 #include "config.h"
 
@@ -21,7 +21,9 @@
 
 #include <jansson.h>
 
+#include "data/example.h"
 #include "loss/grpo_loss.h"
+#include "reward/scorer.h"
 #include "tests/parity/claims.h"
 #include "tests/parity/picture_variant.h"
 #include "tests/parity/stored.h"
@@ -296,9 +298,169 @@ static void values_have_the_loss_and_gradients_of_torch(void **state)
     free(scene);
 }
 
+/* --- scores --- */
+
+static size_t looks; /* at pictures: passes of a tower */
+static const struct dt_ops *ops;
+
+static void look(struct dt_stream *stream, struct dt_view out,
+                 struct dt_view rows, struct dt_view grid, struct dt_view table,
+                 size_t frames, size_t N, size_t width)
+{
+    looks++;
+    ops->patch_rows(stream, out, rows, grid, table, frames, N, width);
+}
+
+/* The reward model of a scene, with operations that count looks. */
+static struct dt_engine engine_of(const struct scene *scene)
+{
+    static struct dt_ops counting;
+    const struct subject *s = &scene->s;
+    struct dt_engine engine = {.exec = *s->exec,
+                               .config = scene->v.config,
+                               .layout = s->layout,
+                               .weights = s->master};
+    ops = s->exec->ops;
+    counting = *ops;
+    counting.patch_rows = look;
+    engine.exec.ops = &counting;
+    return engine;
+}
+
+/* A prompt with a completion, and its pictures. */
+struct text {
+    struct dt_scored_text of;
+    uint32_t tokens[PICTURE_WIDTH];
+    struct dt_batch_picture pictures[PICTURE_MOST];
+    uint8_t *pixels;
+    size_t prompt;
+};
+
+static void take_text(struct scene *scene, size_t r, struct text *text)
+{
+    const json_t *ids = json_array_get(json_object_get(file, "completions"), r);
+    struct picture_variant *v = &scene->v;
+    const size_t row = dt_vision_row_bytes(v->config.vision);
+    size_t n = 0, patches = 0;
+    text->prompt =
+        (size_t)variant_number_at(json_object_get(file, "prompts"), r);
+    picture_variant_take(v, &text->prompt, 1, false);
+    for (; n < v->length[text->prompt]; n++)
+        text->tokens[n] =
+            (uint32_t)v->inputs[v->first[text->prompt] + n] & ~DT_TARGET_BIT;
+    for (size_t t = 0; t < json_array_size(ids); t++)
+        text->tokens[n++] = (uint32_t)variant_number_at(ids, t);
+    for (size_t i = 0; i < v->batch.picture_count; i++) {
+        text->pictures[i] = v->pictures[i];
+        text->pictures[i].first -= v->first[text->prompt];
+        for (size_t t = 0; t < v->pictures[i].tokens; t++)
+            text->tokens[text->pictures[i].first + t] = 0;
+        patches += (size_t)v->pictures[i].height * v->pictures[i].width;
+    }
+    text->pixels = malloc(patches * row + 1);
+    assert_non_null(text->pixels);
+    if (patches > 0)
+        memcpy(text->pixels, v->pixels, patches * row);
+    text->of = (struct dt_scored_text){.tokens = text->tokens,
+                                       .count = n,
+                                       .pictures = text->pictures,
+                                       .picture_count = v->batch.picture_count,
+                                       .pixels = text->pixels};
+}
+
+struct scores {
+    float of[2 * COMPLETIONS];
+    size_t count;
+};
+
+static void keep_score(void *ctx, float score)
+{
+    struct scores *scores = ctx;
+    scores->of[scores->count++] = score;
+}
+
+/* Scores the texts of this order, each with a model of its own or with one. */
+static void score(const struct scene *scene, const struct text *texts,
+                  const size_t *order, size_t count, size_t shape, bool alone,
+                  struct scores *scores)
+{
+    struct dt_engine engine = engine_of(scene);
+    const struct dt_scorer_room room = {.longest = PICTURE_WIDTH,
+                                        .shape = shape,
+                                        .patches = scene->v.patches,
+                                        .pictures = scene->v.picture_count,
+                                        .colors = &scene->v.colors.of[0][0]};
+    struct dt_scorer *scorer = NULL;
+    struct dt_error err = {0};
+    *scores = (struct scores){.count = 0};
+    looks = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!scorer)
+            scorer = dt_scorer_create(&engine, &room, keep_score, scores, &err);
+        if (!scorer || dt_scorer_add(scorer, &texts[order[i]].of, &err) < 0)
+            fail_msg("%s", err.text);
+        if (!alone && i + 1 < count)
+            continue;
+        assert_int_equal(dt_scorer_flush(scorer, &err), 0);
+        dt_scorer_destroy(scorer);
+        scorer = NULL;
+    }
+    assert_int_equal(scores->count, count);
+}
+
+/* How often other pictures come in this order than were there before. */
+static size_t changes(const struct text *texts, const size_t *order,
+                      size_t count)
+{
+    size_t n = 0, last = SIZE_MAX;
+    for (size_t i = 0; i < count; i++) {
+        const struct text *text = &texts[order[i]];
+        if (text->of.picture_count == 0 || text->prompt == last)
+            continue;
+        last = text->prompt;
+        n++;
+    }
+    return n;
+}
+
+/* Of prompts 0, 0, 0, 2, 2, 0, 1, 1, 1, in rows for several texts, for one, and
+ * without a shape. Prompts without pictures between others do not matter. A
+ * row of a shape has as many rows whatever is in it, and so the same bits.
+ */
+static void the_pictures_of_a_prompt_are_scored_with_one_look(void **state)
+{
+    enum { ALL = 9 };
+    static const size_t order[ALL] = {0, 3, 6, 1, 5, 0, 2, 4, 4};
+    static const size_t shapes[] = {1024, 16, 0};
+    struct scene *scene = malloc(sizeof(*scene));
+    struct text *texts = calloc(COMPLETIONS, sizeof(*texts));
+    struct scores alone, together;
+    assert_true(scene && texts);
+    begin(scene, *state, true);
+    for (size_t r = 0; r < COMPLETIONS; r++)
+        take_text(scene, r, &texts[r]);
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        if (shapes[i] > 0)
+            score(scene, texts, order, ALL, shapes[i], true, &alone);
+        score(scene, texts, order, ALL, shapes[i], false, &together);
+        assert_int_equal(looks, changes(texts, order, ALL));
+        for (size_t k = 0; k < ALL; k++)
+            expect_near((double)together.of[k], (double)alone.of[k], 1e-6,
+                        "a score");
+        if (shapes[i] > 0)
+            assert_memory_equal(alone.of, together.of, ALL * sizeof(float));
+    }
+    for (size_t r = 0; r < COMPLETIONS; r++)
+        free(texts[r].pixels);
+    free(texts);
+    end(scene);
+    free(scene);
+}
+
 static const struct claim claims[] = {
     CLAIM(completions_have_the_loss_and_gradients_of_trl),
     CLAIM(values_have_the_loss_and_gradients_of_torch),
+    CLAIM(the_pictures_of_a_prompt_are_scored_with_one_look),
 };
 
 int main(void)
