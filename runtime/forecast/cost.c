@@ -85,16 +85,15 @@ struct operations {
 };
 
 /* Of a tower's patches each sees its picture, or its window of it. */
-static struct operations tower_operations(
-    const struct dt_model_config *config, const struct dt_layout *layout,
-    size_t u, const struct dt_model_options *options)
+static struct operations tower_operations(const struct dt_model_config *config,
+                                          const struct dt_layout *layout,
+                                          size_t u, double patches,
+                                          double pictures)
 {
     const struct dt_vision_config *vision = config->vision;
     const struct dt_model_config *tower = &vision->tower;
-    const double patches = (double)options->patches;
     const struct dt_unit *unit = &layout->units[u];
-    double seen =
-        options->pictures > 0 ? patches / (double)options->pictures : patches;
+    double seen = pictures > 0 ? patches / pictures : patches;
     double rows = patches;
     if (unit->part == DT_PART_PROJECTOR)
         rows /= (double)(vision->merge * vision->merge);
@@ -109,13 +108,27 @@ static struct operations tower_operations(
     return operations;
 }
 
+double dt_cost_tower(const struct dt_model_config *config,
+                     const struct dt_layout *layout, size_t first,
+                     double patches, double pictures)
+{
+    double sum = 0;
+    for (size_t u = first; u < dt_model_first_unit(config); u++) {
+        const struct operations of =
+            tower_operations(config, layout, u, patches, pictures);
+        sum += of.weights + of.attention;
+    }
+    return sum;
+}
+
 static struct operations unit_operations(const struct dt_model_config *config,
                                          const struct dt_layout *layout,
                                          size_t u,
                                          const struct dt_model_options *options)
 {
     if (!dt_cost_is_block(config, layout, u))
-        return tower_operations(config, layout, u, options);
+        return tower_operations(config, layout, u, (double)options->patches,
+                                (double)options->pictures);
     const size_t B = options->B, T = options->T;
     const double weights =
         2 * dt_cost_matrix_elements(layout, u) * (double)(B * T);
@@ -246,5 +259,9 @@ struct dt_rollout_seconds dt_rollout_cost(const struct dt_model_config *config,
             seconds.prefill +=
                 dt_cost_block(config, layout, u, work->prompts, work->padded) /
                 dt_rates_blocks(rates, work->compute);
+    seconds.prefill +=
+        (double)work->prompts *
+        dt_cost_tower(config, layout, 0, work->patches, work->pictures) /
+        dt_rates_blocks(rates, work->compute);
     return seconds;
 }

@@ -23,6 +23,13 @@ double dt_cost_block(const struct dt_model_config *config,
                      const struct dt_layout *layout, size_t u, size_t B,
                      size_t T);
 
+/* Those of `patches` patches in so many pictures through the units of a tower
+ * and its projectors, from unit `first` on; 0 for a model of text.
+ */
+double dt_cost_tower(const struct dt_model_config *config,
+                     const struct dt_layout *layout, size_t first,
+                     double patches, double pictures);
+
 /* Operations of the head and its gradients. */
 double dt_cost_head(const struct dt_model_config *config, size_t B, size_t T);
 
@@ -42,9 +49,10 @@ void dt_cost_units(const struct dt_model_config *config,
 
 /* The rollout of a rank; all prompts and completions have the same lengths. */
 struct dt_rollout_work {
-    size_t prompts, copies; /* completions of each */
-    size_t prompt, tokens;  /* tokens of a prompt, and of a completion */
-    size_t padded;          /* positions that a prompt takes in a batch */
+    size_t prompts, copies;   /* completions of each */
+    size_t prompt, tokens;    /* tokens of a prompt, and of a completion */
+    double patches, pictures; /* of a prompt, which a tower sees once */
+    size_t padded;            /* positions that a prompt takes in a batch */
     size_t slots;
     size_t rows, last_rows; /* that a step computes with all slots in use, and
                                with the sequences that are left at the end */

@@ -158,6 +158,54 @@ static void count(struct dt_image_plan *plan,
                        : plan->patches / (processor->merge * processor->merge);
 }
 
+/* An image of which a side is the longer one of another has no fewer tiles. */
+static uint32_t most_tiles(const struct dt_image_processor *processor)
+{
+    struct dt_image_plan plan = {.tiles = 1};
+    if (processor->kind == DT_IMAGE_TILES)
+        plan_tiles(&plan, processor, MOST_SIDE, MOST_SIDE);
+    return plan.tiles;
+}
+
+/* Features of so many pixels. A long image has one of them across, and then
+ * more pixels than that.
+ */
+static double features_of(const struct dt_image_processor *processor,
+                          uint64_t pixels)
+{
+    const double factor = (double)processor->patch * processor->merge;
+    return (double)pixels / (factor * factor);
+}
+
+struct dt_image_bounds dt_image_bounds(
+    const struct dt_image_processor *processor)
+{
+    const uint32_t merged = processor->merge * processor->merge;
+    struct dt_image_plan plan = {
+        .tiles = 1,
+        .keep = {.height = processor->height, .width = processor->width}};
+    struct dt_image_bounds bounds;
+    if (processor->crop_height > 0) {
+        plan.keep.height = processor->crop_height;
+        plan.keep.width = processor->crop_width;
+    }
+    count(&plan, processor);
+    bounds.least_tokens = plan.tokens;
+    plan.tiles = most_tiles(processor);
+    count(&plan, processor);
+    bounds.tokens = plan.tokens;
+    bounds.patches = plan.patches;
+    bounds.tiles = plan.tiles;
+    if (processor->kind != DT_IMAGE_PIXELS)
+        return bounds;
+    const double least = features_of(processor, processor->min_pixels);
+    const double most = features_of(processor, processor->max_pixels);
+    bounds.least_tokens = (uint32_t)fmax(1, floor(least));
+    bounds.tokens = (uint32_t)fmax(1, fmax(most, sqrt(MOST_ASPECT * most)));
+    bounds.patches = bounds.tokens * merged;
+    return bounds;
+}
+
 int dt_image_plan(struct dt_image_plan *plan,
                   const struct dt_image_processor *processor, uint32_t height,
                   uint32_t width, struct dt_error *err)

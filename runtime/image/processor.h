@@ -101,6 +101,18 @@ int dt_image_plan(struct dt_image_plan *plan,
                   const struct dt_image_processor *processor, uint32_t height,
                   uint32_t width, struct dt_error *err);
 
+/* Bounds of what an image of any size becomes: it has at least so many tokens,
+ * and at most those.
+ */
+struct dt_image_bounds {
+    uint32_t least_tokens;
+    uint32_t tokens, patches, tiles;
+};
+
+/* The bounds of this processor; images on the way to them need not exist. */
+struct dt_image_bounds dt_image_bounds(
+    const struct dt_image_processor *processor);
+
 /* Numbers that the bytes of each color become. */
 struct dt_image_table {
     float of[3][256];

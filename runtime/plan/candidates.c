@@ -5,6 +5,7 @@
 #include "ops/workspace.h"
 #include "plan/candidates.h"
 #include "plan/plan.h"
+#include "plan/reward_models.h"
 #include "run/data.h"
 #include "run/sharing.h"
 
@@ -210,6 +211,8 @@ static int count_pictures(struct dt_candidates *c, struct dt_error *err)
                          c->spec.learner.config.vocab_size, false,
                          &unknown) == 0)
         rc = dt_spec_take_pictures(&c->spec, &data, &c->options, err);
+    if (rc == 0 && data.prompts)
+        rc = dt_plan_rewards(&c->spec, &data, c->options.compute, err);
     dt_run_data_fini(&data);
     return rc;
 }

@@ -7,6 +7,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/plan/predict.c \
 	runtime/plan/predict.h \
 	runtime/plan/resolve.c \
+	runtime/plan/reward_models.c \
+	runtime/plan/reward_models.h \
 	runtime/plan/saves.c \
 	runtime/plan/strategy.c \
 	runtime/plan/strategy.h \

@@ -15,18 +15,33 @@
 
 /* --- passes --- */
 
-double dt_forward_seconds(const struct dt_learner_spec *learner,
-                          const struct dt_rates *rates, enum dt_dtype compute,
-                          double rows, size_t T, double values)
+/* A forward pass of full rows through a model whose head computes values of
+ * `values` tokens. What pictures go through is left out below unit `first`.
+ */
+struct pass {
+    double rows, values;
+    size_t first;
+};
+
+/* Seconds of such a pass. */
+static double pass_seconds(const struct dt_spec *spec,
+                           const struct dt_learner_spec *learner,
+                           const struct dt_rates *rates, enum dt_dtype compute,
+                           const struct pass *pass)
 {
     const struct dt_model_config *config = &learner->config;
     const struct dt_layout *layout = dt_learner_model_layout(learner);
-    double operations = 0, head = 0;
+    const double tokens = pass->rows * (double)spec->T;
+    double head = 0;
+    double operations = dt_cost_tower(config, layout, pass->first,
+                                      spec->images.patches * tokens,
+                                      spec->images.pictures * tokens);
     for (size_t u = 0; u < layout->unit_count; u++)
         if (dt_cost_is_block(config, layout, u))
-            operations += rows * dt_cost_block(config, layout, u, 1, T);
+            operations +=
+                pass->rows * dt_cost_block(config, layout, u, 1, spec->T);
     if (!config->scores) /* a third of the cost with gradients */
-        head = dt_cost_head(config, 1, 1) / 3 * values;
+        head = dt_cost_head(config, 1, 1) / 3 * pass->values;
     return operations / dt_rates_blocks(rates, compute) +
            head / dt_rates_head(rates, compute);
 }
@@ -78,6 +93,8 @@ static struct dt_rollout_work work_of(const struct dt_spec *spec,
         .copies = options->copies,
         .prompt = prompt,
         .tokens = options->max_tokens,
+        .patches = spec->images.patches * (double)spec->T,
+        .pictures = spec->images.pictures * (double)spec->T,
         /* position at which the next prompt begins */
         .padded =
             dt_decoder_place(&spec->learner.config, ops,
@@ -97,16 +114,17 @@ static double before_training(const struct dt_spec *spec,
                               enum dt_dtype compute)
 {
     const double rows = rank_rows(spec);
-    const double values =
-        rows * (double)spec->conf.rollout.max_completion_length;
-    const double policy = dt_forward_seconds(&spec->learner, rates, compute,
-                                             rows, spec->T, values);
-    double seconds = spec->sampling.stores_old ? policy : 0;
-    if (spec->algo->critic_loss && dt_spec_needs_reference(spec))
-        seconds += policy;
+    struct pass pass = {
+        .rows = rows,
+        .values = rows * (double)spec->conf.rollout.max_completion_length};
+    double seconds = 0;
     if (spec->critic.layout)
-        seconds += dt_forward_seconds(&spec->critic, rates, compute, rows,
-                                      spec->T, values);
+        seconds += pass_seconds(spec, &spec->critic, rates, compute, &pass);
+    if (spec->sampling.stores_old)
+        seconds += pass_seconds(spec, &spec->learner, rates, compute, &pass);
+    pass.first = dt_spec_reference_shared(spec);
+    if (spec->algo->critic_loss && dt_spec_needs_reference(spec))
+        seconds += pass_seconds(spec, &spec->learner, rates, compute, &pass);
     return seconds;
 }
 
@@ -150,7 +168,8 @@ struct dt_generation_plan dt_generation_plan_make(
         .gather = gather_seconds(spec, rates, options->compute, node_size),
         .prefill = seconds.prefill,
         .decode = seconds.decode,
-        .scoring = rank_rows(spec) * s->reward_operations /
+        .scoring = (rank_rows(spec) * s->reward_operations +
+                    (double)work.prompts * s->reward_looks) /
                    dt_rates_blocks(rates, options->compute),
         .before = before_training(spec, rates, options->compute),
     };
@@ -234,10 +253,13 @@ static void fill_units(const struct dt_spec *spec,
         units[learner->layout->unit_count - 1].backward =
             dt_cost_head(&learner->config, 1, shape.values) * 8 / 6 /
             dt_rates_head(rates, compute);
+    const struct pass pass = {
+        .rows = (double)shape.rows,
+        .values =
+            (double)(shape.values > 0 ? shape.values : shape.rows * shape.T),
+        .first = dt_spec_reference_shared(spec)};
     if (shape.references)
-        units[0].forward += dt_forward_seconds(
-            learner, rates, compute, (double)shape.rows, shape.T,
-            (double)(shape.values > 0 ? shape.values : shape.rows * shape.T));
+        units[0].forward += pass_seconds(spec, learner, rates, compute, &pass);
 }
 
 static void add_step(struct dt_timeline *to, const struct dt_timeline *from)

@@ -45,13 +45,6 @@ struct dt_step_shape {
 /* The number and shape of the micro-batches of a run. */
 struct dt_step_shape dt_step_shape_of(const struct dt_spec *spec);
 
-/* Seconds of a forward pass of `rows` rows of T tokens through a model whose
- * head computes values of `values` tokens.
- */
-double dt_forward_seconds(const struct dt_learner_spec *learner,
-                          const struct dt_rates *rates, enum dt_dtype compute,
-                          double rows, size_t T, double values);
-
 /* The machines that a run is predicted for. */
 struct dt_predictor {
     const struct dt_rates *rates; /* as they were read */

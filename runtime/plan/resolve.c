@@ -9,11 +9,10 @@
 #include "algo/algo.h"
 #include "base/log.h"
 #include "ckpt/ckpt.h"
-#include "forecast/cost.h"
 #include "plan/plan.h"
-#include "reward/scorer.h"
 #include "run/composed.h"
 #include "run/numerics.h"
+#include "plan/reward_models.h"
 #include "run/run.h"
 #include "sampling/sampling.h"
 #include "weights/weights.h"
@@ -227,60 +226,6 @@ static int choose_model(struct dt_spec *spec, struct dt_error *err)
     return dt_algo_adapt(spec->algo, config, dir ? dir : conf->file, err);
 }
 
-/* --- reward models --- */
-
-/* Adds a reward model: its bytes, and the floating-point operations for a
- * completion of full length with its prompt.
- */
-static int add_model(struct dt_spec *spec,
-                     const struct dt_conf_reward *function,
-                     enum dt_dtype compute, struct dt_error *err)
-{
-    struct dt_sampling_spec *s = &spec->sampling;
-    struct dt_model_config config = {0};
-    struct dt_layout *layout = NULL;
-    char found[PATH_MAX];
-    size_t longest = spec->T + 1; /* with the token that ends it */
-    int rc = dt_weights_find(function->path, found, err);
-    if (rc == 0)
-        rc = dt_weights_config(found, &config, err);
-    if (rc == 0 && !(layout = dt_model_layout(&config, 1, err)))
-        rc = -1;
-    if (rc == 0) {
-        if (longest > config.n_positions)
-            longest = config.n_positions;
-        struct dt_scorer_room room = {.longest = longest};
-        if (config.vision)
-            dt_run_images_bound(&config,
-                                (size_t)spec->conf.data.max_prompt_length,
-                                &room.patches, &room.pictures);
-        s->reward_bytes +=
-            layout->count * dt_dtype_bytes(compute) +
-            dt_scorer_bytes(&config, spec->exec.ops, compute, &room);
-        for (size_t u = 0; u < layout->unit_count; u++)
-            if (dt_cost_is_block(&config, layout, u))
-                s->reward_operations +=
-                    dt_cost_block(&config, layout, u, 1, longest);
-    }
-    dt_layout_destroy(layout);
-    dt_model_config_fini(&config);
-    return rc < 0 ? dt_error_prefix(err, "reward %s", function->name) : 0;
-}
-
-static int resolve_rewards(struct dt_spec *spec,
-                           const struct dt_model_options *options,
-                           struct dt_error *err)
-{
-    const struct dt_conf_rewards *rewards = &spec->conf.reward;
-    spec->sampling.reward_bytes = 0;
-    spec->sampling.reward_operations = 0;
-    for (size_t i = 0; i < rewards->count; i++)
-        if (rewards->functions[i].type == DT_CONF_REWARD_MODEL &&
-            add_model(spec, &rewards->functions[i], options->compute, err) < 0)
-            return -1;
-    return 0;
-}
-
 /* --- all of it --- */
 
 /* The most pictures of a prompt, until the data are known. */
@@ -381,5 +326,5 @@ int dt_plan_resolve(struct dt_spec *spec, struct dt_model_options *options,
         return -1;
     bound_prompts(spec);
     *options = model_options(spec);
-    return resolve_rewards(spec, options, err);
+    return dt_plan_rewards(spec, NULL, options->compute, err);
 }

@@ -228,6 +228,11 @@ static int start_lane(struct dt_rewards *rewards,
         .directory = rewards->directory,
         .exec = options->exec,
         .dtype = options->dtype,
+        .room =
+            options->rooms
+                ? &options
+                       ->rooms[function->conf - rewards->conf->reward.functions]
+                : NULL,
         .images = options->images,
         .stop = rewards->stop_fd,
         .rewards = rewards,

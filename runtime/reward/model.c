@@ -103,6 +103,26 @@ static int open_images(struct model *model, const struct dt_reward_lane *lane,
     return dt_masker_use_images(model->masker, &model->images, err);
 }
 
+static int make_scorer(struct model *model, struct dt_error *err)
+{
+    model->row.shape = ROW_TOKENS;
+    model->scorer =
+        dt_scorer_create(&model->engine, &model->row, take_score, model, err);
+    return model->scorer ? 0 : -1;
+}
+
+/* Takes the memory that was planned, before the first text. */
+static int take_room(struct model *model, const struct dt_reward_room *room,
+                     struct dt_error *err)
+{
+    if (!room)
+        return 0;
+    model->row.longest = room->longest;
+    model->row.patches = room->patches;
+    model->row.pictures = room->pictures;
+    return make_scorer(model, err);
+}
+
 static int open_model(struct dt_reward_lane *lane, struct dt_error *err)
 {
     const char *path = lane->conf->path;
@@ -136,7 +156,9 @@ static int open_model(struct dt_reward_lane *lane, struct dt_error *err)
     model->masker = dt_masker_create(
         model->engine.tokenizer, model->chat, &model->no_chat, DT_LOSS_FULL,
         lane->rewards->conf->data.parse_special, err);
-    return model->masker ? open_images(model, lane, err) : -1;
+    if (!model->masker || open_images(model, lane, err) < 0)
+        return -1;
+    return take_room(model, lane->room, err);
 }
 
 static void close_model(struct dt_reward_lane *lane)
@@ -275,10 +297,14 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Makes sure that a row has room for a text. */
-static int make_room(struct model *model, const struct dt_scored_text *text,
-                     size_t patches, struct dt_error *err)
+/* Makes sure that a row has room for a text: more than was planned, if the
+ * model has more tokens for it than the policy.
+ */
+static int make_room(struct dt_reward_lane *lane,
+                     const struct dt_scored_text *text, size_t patches,
+                     struct dt_error *err)
 {
+    struct model *model = lane->state;
     struct dt_scorer_room *row = &model->row;
     if (model->scorer && dt_scorer_fits(model->scorer, text->count, patches,
                                         text->picture_count))
@@ -286,13 +312,16 @@ static int make_room(struct model *model, const struct dt_scored_text *text,
     if (model->scorer && dt_scorer_flush(model->scorer, err) < 0)
         return -1;
     dt_scorer_destroy(model->scorer);
-    row->shape = ROW_TOKENS;
+    model->scorer = NULL;
     row->longest = larger(row->longest, text->count);
     row->patches = larger(row->patches, patches);
     row->pictures = larger(row->pictures, text->picture_count);
-    model->scorer =
-        dt_scorer_create(&model->engine, row, take_score, model, err);
-    return model->scorer ? 0 : -1;
+    if (lane->room)
+        dt_log(DT_LOG_WARN, "reward",
+               "%s: a text of %zu tokens and %zu patches: the model takes more "
+               "memory than was planned",
+               lane->conf->name, text->count, patches);
+    return make_scorer(model, err);
 }
 
 static bool are_same(const struct dt_pictures *a, const struct dt_pictures *b)
@@ -336,7 +365,7 @@ static int add_text(struct dt_reward_lane *lane, struct dt_scored_text *text,
                     size_t patches, double *value, struct dt_error *err)
 {
     struct model *model = lane->state;
-    if (cut(lane, text, err) < 0 || make_room(model, text, patches, err) < 0 ||
+    if (cut(lane, text, err) < 0 || make_room(lane, text, patches, err) < 0 ||
         queue_score(model, value, err) < 0)
         return -1;
     if (dt_scorer_add(model->scorer, text, err) == 0)

@@ -46,10 +46,19 @@ struct dt_reward_column {
     size_t index; /* among the columns of all functions in the file */
 };
 
+/* What a text has at most for a reward model, as a plan has it. */
+struct dt_reward_room {
+    size_t longest; /* in its own tokens */
+    size_t patches, pictures;
+};
+
 struct dt_reward_options {
     int where;                  /* enum dt_conf_where: only these functions */
     const struct dt_exec *exec; /* device and stream of models; NULL: none */
     enum dt_dtype dtype;        /* in which models compute */
+    const struct dt_reward_room *rooms;     /* of models, by the number of their
+                                               function in the file; NULL:
+                                               they find it out */
     const struct dt_example_images *images; /* whose store has the files of
                                                images; NULL: none has any */
 };

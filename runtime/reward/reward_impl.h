@@ -51,11 +51,12 @@ static inline const struct dt_reward_sample *dt_reward_at(
 /* A thread that scores with one function; a function may have several. */
 struct dt_reward_lane {
     const struct dt_conf_reward *conf;
-    size_t number;              /* among those of its function */
-    const char *run;            /* run.name */
-    const char *directory;      /* of the file: programs run there */
-    const struct dt_exec *exec; /* of models; NULL: no device */
-    enum dt_dtype dtype;        /* in which models compute */
+    size_t number;                     /* among those of its function */
+    const char *run;                   /* run.name */
+    const char *directory;             /* of the file: programs run there */
+    const struct dt_exec *exec;        /* of models; NULL: no device */
+    enum dt_dtype dtype;               /* in which models compute */
+    const struct dt_reward_room *room; /* of its model; NULL: as below */
     const struct dt_example_images *images; /* as in the options */
     int stop; /* readable when the lane must end */
     struct dt_rewards *rewards;

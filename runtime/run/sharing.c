@@ -352,6 +352,19 @@ const struct dt_layout *dt_spec_reference_layout(const struct dt_spec *spec)
                                                              : learner->layout;
 }
 
+bool dt_spec_shares_frozen(const struct dt_spec *spec)
+{
+    return spec->learner.frozen &&
+           dt_spec_reference_layout(spec) == spec->learner.layout;
+}
+
+size_t dt_spec_reference_shared(const struct dt_spec *spec)
+{
+    return dt_learner_adapts(&spec->learner) || dt_spec_shares_frozen(spec)
+               ? dt_learner_lowest(&spec->learner)
+               : 0;
+}
+
 struct dt_parallel_options dt_spec_reference_options(const struct dt_spec *spec,
                                                      enum dt_dtype compute)
 {

@@ -19,6 +19,7 @@ void dt_spec_fini(struct dt_spec *spec)
     dt_learner_spec_fini(&spec->critic);
     dt_learner_spec_fini(&spec->learner);
     dt_nodes_fini(&spec->nodes);
+    free(spec->sampling.reward_rooms);
 }
 
 /* Each new length costs a GPU graph and autotuning, so there should be few. */

@@ -14,6 +14,7 @@
 
 #include "conf/conf.h"
 #include "ops/ops.h"
+#include "reward/reward.h"
 #include "run/algo_table.h"
 #include "run/images.h"
 #include "run/learner.h"
@@ -37,8 +38,11 @@ struct dt_sampling_spec {
     size_t uses;              /* and that use them at all */
     bool stores_old;          /* log-probabilities, as weights change */
     size_t patches, pictures; /* of a prompt, at most */
-    size_t reward_bytes;      /* of reward models, on every rank */
-    double reward_operations; /* of these for a completion of full length */
+    struct dt_reward_room *reward_rooms; /* of reward models, by the number of
+                                            the function in the file; owned */
+    size_t reward_bytes;                 /* of reward models, on every rank */
+    double reward_operations; /* of these for a completion of full length, */
+    double reward_looks;      /* and for the images of a prompt */
 };
 
 struct dt_spec {
@@ -151,6 +155,17 @@ bool dt_spec_needs_reference(const struct dt_spec *spec);
 /* The layout of its weights: those that are trained, or all of another model.
  */
 const struct dt_layout *dt_spec_reference_layout(const struct dt_spec *spec);
+
+/* Whether the reference has parts of its own alone, and computes with the
+ * frozen ones of the model.
+ */
+bool dt_spec_shares_frozen(const struct dt_spec *spec);
+
+/* Units that begin the model and have the same weights in both, so that the
+ * reference's pass leaves them out: those below the first that is trained.
+ */
+size_t dt_spec_reference_shared(const struct dt_spec *spec);
+
 static inline const struct dt_conf_sync_ref *dt_run_sync_ref(
     const struct dt_conf *conf)
 {

@@ -285,6 +285,7 @@ static int open_rewards(struct dt_run *run, struct dt_error *err)
             .where = where,
             .exec = &spec->exec,
             .dtype = run->learner.compute,
+            .rooms = spec->sampling.reward_rooms,
             .images = spec->images.there ? &spec->images.options : NULL,
         };
         struct dt_rewards **here = &run->samples.rewards[where];

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "plan/plan.h"
+#include "plan/reward_models.h"
 #include "plan/predict.h"
 #include "plan/strategy.h"
 #include "run/composed.h"
@@ -295,7 +296,9 @@ static int probe_data(struct dt_run *run, struct dt_model_options *options,
                          spec->learner.config.vocab_size, spec->rank == 0,
                          err) < 0)
         return -1;
-    if (dt_spec_take_pictures(spec, &run->data, options, err) < 0)
+    if (dt_spec_take_pictures(spec, &run->data, options, err) < 0 ||
+        (spec->images.there && run->data.prompts &&
+         dt_plan_rewards(spec, &run->data, options->compute, err) < 0))
         return -1;
     if (spec->images.there)
         dt_log(spec->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "data",

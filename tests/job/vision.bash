@@ -99,13 +99,15 @@ planned() {
         function mb(bytes) { return sprintf("%.1f MB", bytes / 1e6) }
         /"taken"/ { taken = /true/ }
         taken && /"(weights|master|gradients|optimizer|tiles|activations)":/ ||
-            taken && /"(reference|batches|total)":/ {
+            taken && /"(reference|rewards|batches|total)":/ {
             gsub(/[",:]/, "")
             bytes[$1] = $2
         }
         END {
             if (bytes["reference"])
                 printf "reference %s, ", mb(bytes["reference"])
+            if (bytes["rewards"])
+                printf "rewards %s, ", mb(bytes["rewards"])
             print "weights " mb(bytes["weights"] + bytes["master"]) \
                 ", gradients " mb(bytes["gradients"]) ", optimizer " \
                 mb(bytes["optimizer"] + bytes["tiles"]) ", activations " \

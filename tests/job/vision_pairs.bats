@@ -233,6 +233,27 @@ field() {
     sed -E "s/.*$1:\[?([-+.e0-9]*).*/\1/" "$2"
 }
 
+# seconds MODE KEYS: of a run of dpo, planned.
+seconds() {
+    ALGORITHM=dpo config llava seconds "model: {path: llava/model, $2}" \
+        "$(model=llava rows_of pairs)" "dpo: {reference: {mode: $1}}"
+    "$DT_BUILDDIR/disttrain" plan --json seconds.yaml |
+        sed -n '/"whole_run"/,/}/s/.*"seconds": //p'
+}
+
+@test "a plan counts the tower's pass for a reference of its own alone" {
+    local keys none shared own
+    for keys in "$LANGUAGE" "$ALL"; do
+        none=$(seconds precompute "$keys")
+        shared=$(seconds live "$keys")
+        own=$(seconds live "$keys, reference_path: llava/model")
+        echo "$keys: $none $shared $own"
+        # a trained tower differs from that of any reference
+        awk "BEGIN { exit !($none < $shared &&
+            (\"$keys\" == \"$ALL\" ? $shared == $own : $shared < $own)) }"
+    done
+}
+
 @test "prepare --score: pairs are compared anew by weighted reward models" {
     local algorithm=rm model=llava start=reward
     run -0 "$DT_BUILDDIR/disttrain" prepare --image-root llava \

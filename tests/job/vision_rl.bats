@@ -236,6 +236,20 @@ killed() {
     done
 }
 
+@test "a reward model of another family takes the bytes of its plan" {
+    local models line
+    for models in "qwen2_5_vl llava" "llava qwen2_5_vl"; do
+        run_of 1 "${models% *}" other "reward: {functions: [{name: r,
+  type: model, path: ${models#* }/reward}]}"
+        line=$(planned other)
+        echo "$models: $line"
+        grep "memory of a rank: rewards .*, weights" quiet.log
+        grep "memory of a rank: $line of " quiet.log
+        grep "more memory than was planned" quiet.log && return 1
+        rm -r other.out
+    done
+}
+
 @test "the log of samples names images, and no pixels" {
     run_of 1 llava log "data: {train: llava/prompts.jsonl, image_root: llava,
   max_length: 140, max_prompt_length: 128, shuffle: false}"

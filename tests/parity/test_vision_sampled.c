@@ -408,6 +408,60 @@ static void score(const struct scene *scene, const struct text *texts,
     assert_int_equal(scores->count, count);
 }
 
+/* --- a device that counts what it has given --- */
+
+static const struct dt_device *device;
+static size_t held;
+
+static int allocate(size_t bytes, void **data, struct dt_error *err)
+{
+    held += bytes;
+    return device->allocate(bytes, data, err);
+}
+
+static void release(void *data, size_t bytes)
+{
+    held -= bytes;
+    device->release(data, bytes);
+}
+
+static void expect_planned(struct dt_engine *engine,
+                           const struct dt_scorer_room *room)
+{
+    struct dt_error err = {0};
+    const size_t planned =
+        dt_scorer_bytes(&engine->config, engine->exec.ops, DT_F32, room);
+    struct dt_scorer *scorer =
+        dt_scorer_create(engine, room, keep_score, NULL, &err);
+    assert_non_null(scorer);
+    assert_in_range(held, planned, planned + 1024);
+    dt_scorer_destroy(scorer);
+    assert_int_equal(held, 0);
+}
+
+static void a_scorer_takes_the_bytes_that_are_planned(void **state)
+{
+    static struct dt_device counting;
+    struct scene *scene = malloc(sizeof(*scene));
+    begin(scene, *state, true);
+    struct dt_engine engine = engine_of(scene);
+    device = engine.exec.device;
+    counting = *device;
+    counting.allocate = allocate;
+    counting.release = release;
+    engine.exec.device = &counting;
+    const struct picture_variant *v = &scene->v;
+    const struct dt_scorer_room rooms[] = {
+        {.longest = 100},
+        {.longest = 100, .patches = v->patches, .pictures = v->picture_count},
+        {.longest = 2049, .patches = 4096, .pictures = 64},
+    };
+    for (size_t i = 0; i < 3; i++)
+        expect_planned(&engine, &rooms[i]);
+    end(scene);
+    free(scene);
+}
+
 /* How often other pictures come in this order than were there before. */
 static size_t changes(const struct text *texts, const size_t *order,
                       size_t count)
@@ -461,6 +515,7 @@ static const struct claim claims[] = {
     CLAIM(completions_have_the_loss_and_gradients_of_trl),
     CLAIM(values_have_the_loss_and_gradients_of_torch),
     CLAIM(the_pictures_of_a_prompt_are_scored_with_one_look),
+    CLAIM(a_scorer_takes_the_bytes_that_are_planned),
 };
 
 int main(void)

@@ -165,20 +165,10 @@ static void unit_forward(void *ctx)
     dt_model_forward(unit->model, unit->u);
 }
 
-/* Whether the reference has parts of its own alone, and computes with the
- * frozen ones of the model.
- */
-static bool shares_frozen(const struct dt_run *run)
-{
-    const struct dt_spec *spec = &run->spec;
-    return spec->learner.frozen &&
-           dt_spec_reference_layout(spec) == spec->learner.layout;
-}
-
 /* Makes the weights of unit u available: the reference's, and frozen ones. */
 static int take_unit(struct dt_run *run, size_t u, struct dt_error *err)
 {
-    if (shares_frozen(run) &&
+    if (dt_spec_shares_frozen(&run->spec) &&
         dt_parallel_forward(run->learner.frozen, u, err) < 0)
         return -1;
     return run->reference.bare
@@ -227,23 +217,12 @@ static void use_weights(struct dt_run *run, bool reference)
         use_adapter(run, reference ? parallel : learner->parallel);
     else if (!reference)
         dt_model_use(learner->model, dt_learner_weights(learner));
-    else if (shares_frozen(run))
+    else if (dt_spec_shares_frozen(&run->spec))
         dt_model_use(learner->model,
                      dt_learner_weights_with(learner, parallel,
                                              run->reference.weights_at));
     else
         dt_model_use(learner->model, dt_parallel_weights(parallel));
-}
-
-/* Units that begin the model and have the same weights in both: those below the
- * first that is trained.
- */
-static size_t count_shared(const struct dt_run *run)
-{
-    const struct dt_learner_spec *model = &run->spec.learner;
-    return dt_learner_adapts(model) || shares_frozen(run)
-               ? dt_learner_lowest(model)
-               : 0;
 }
 
 int dt_run_reference(struct dt_run *run, const struct dt_graph_shape *shape,
@@ -259,7 +238,7 @@ int dt_run_reference(struct dt_run *run, const struct dt_graph_shape *shape,
                                          run->learner.values.reference, err);
     }
     use_weights(run, false);
-    dt_model_keep(run->learner.model, count_shared(run));
+    dt_model_keep(run->learner.model, dt_spec_reference_shared(&run->spec));
     dt_span_end(&span);
     return result;
 }

@@ -110,6 +110,38 @@ static void cost_pictures(const struct dt_model_config *config, size_t pictures,
     dt_layout_destroy(layout);
 }
 
+/* A prompt's pictures cost their pass through the units from `first` on, in
+ * seconds of a rate of 1, and a rollout sees each prompt's once.
+ */
+static void check_pass(const struct dt_model_config *config, double tower,
+                       double last)
+{
+    static const struct dt_rates rates = {.of = {[DT_RATE_MEMORY] = 1e30,
+                                                 [DT_RATE_BLOCKS_FP32] = 1,
+                                                 [DT_RATE_HEAD_FP32] = 1}};
+    struct dt_rollout_work work = {.prompts = 3,
+                                   .copies = 4,
+                                   .prompt = 8,
+                                   .tokens = 2,
+                                   .padded = 8,
+                                   .slots = 12,
+                                   .rows = 12,
+                                   .compute = DT_F32};
+    struct dt_error err;
+    struct dt_layout *layout = dt_model_layout(config, 1, &err);
+    const size_t text = dt_model_first_unit(config);
+    assert_non_null(layout);
+    assert_true(dt_cost_tower(config, layout, 0, 32, 2) == tower);
+    assert_true(dt_cost_tower(config, layout, text - 1, 32, 2) == last);
+    assert_true(dt_cost_tower(config, layout, text, 32, 2) == 0);
+    const double blind = dt_rollout_cost(config, layout, &rates, &work).prefill;
+    work.patches = 32;
+    work.pictures = 2;
+    assert_true(dt_rollout_cost(config, layout, &rates, &work).prefill ==
+                blind + 3 * tower);
+    dt_layout_destroy(layout);
+}
+
 /* The units in front of the text cost as much as there are pictures, and go
  * back unless nothing of them is trained.
  */
@@ -123,7 +155,9 @@ static void check_tower(const struct dt_model_config *config)
     cost_pictures(config, 1, false, one);
     cost_pictures(config, 2, false, two);
     cost_pictures(config, 2, true, frozen);
+    double tower = 0;
     for (size_t u = 0; u < text; u++) {
+        tower += two[u].forward;
         const bool block = u > 0 && u <= config->vision->tower.n_layer;
         assert_true(one[u].forward > 0 || (u > 0 && !block));
         assert_true(two[u].forward == 2 * one[u].forward);
@@ -135,6 +169,7 @@ static void check_tower(const struct dt_model_config *config)
     for (size_t u = text; u < text + config->n_layer + 2; u++)
         assert_true(one[u].forward == two[u].forward &&
                     one[u].backward == frozen[u].backward);
+    check_pass(config, tower, two[text - 1].forward);
 }
 
 static void towers_cost_as_much_as_there_are_patches(void **state)

@@ -288,6 +288,38 @@ static void plans_are_within_limits(void **state)
     assert_int_equal(dt_image_plan(&plan, &pixels, 10, 2000, &err), 0);
 }
 
+/* Images of many sizes and shapes, of which some come close to the bounds. */
+static void images_are_within_the_bounds_of_their_processor(void **state)
+{
+    static const uint32_t sides[] = {1,   27,   28,   57,   100,  336, 512,
+                                     513, 1000, 2048, 2049, 4500, 9400};
+    enum { SIDES = sizeof(sides) / sizeof(sides[0]) };
+    const char *name;
+    const json_t *entry;
+    (void)state;
+    json_object_foreach(processors, name, entry)
+    {
+        const struct dt_image_processor p =
+            scene_load(processors, name, DT_IMAGE_TORCHVISION);
+        const struct dt_image_bounds b = dt_image_bounds(&p);
+        uint32_t most = 0;
+        for (size_t i = 0; i < SIDES * SIDES; i++) {
+            struct dt_image_plan plan;
+            struct dt_error err;
+            if (dt_image_plan(&plan, &p, sides[i / SIDES], sides[i % SIDES],
+                              &err) < 0)
+                continue; /* too long */
+            assert_in_range(plan.tokens, b.least_tokens, b.tokens);
+            assert_in_range(plan.patches, 1, b.patches);
+            assert_in_range(plan.tiles, 1, b.tiles);
+            most = plan.patches > most ? plan.patches : most;
+        }
+        assert_true(b.least_tokens > 0);
+        if (most < b.patches - b.patches / 10)
+            fail_msg("%s: %u patches of at most %u", name, most, b.patches);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +331,7 @@ int main(void)
         cmocka_unit_test(wishes_of_the_user_are_applied_or_refused),
         cmocka_unit_test(a_directory_without_the_files_is_told),
         cmocka_unit_test(plans_are_within_limits),
+        cmocka_unit_test(images_are_within_the_bounds_of_their_processor),
     };
     processors = scene_processors();
     int rc = cmocka_run_group_tests_name("image_processor", tests, NULL, NULL);
