@@ -61,6 +61,15 @@ need_mpirun() {
     command -v mpirun >/dev/null || skip "mpirun is not installed"
 }
 
+# need_drive: state can be offloaded to $WORK/nvme.
+need_drive() {
+    grep -q '^#define HAVE_URING' "$DT_BUILDDIR/config.h" ||
+        skip "built without liburing"
+    mkdir -p nvme
+    dd if=/dev/zero of=nvme/probe bs=4096 count=1 oflag=direct status=none ||
+        skip "$WORK has no direct I/O"
+}
+
 need_faults() {
     "$DT_BUILDDIR/disttrain" info | grep -q 'fault injection: on' ||
         skip "built without --enable-fault-injection"

@@ -184,11 +184,7 @@ offloaded() {
 
 @test "an optimizer on a drive has the same bits" {
     need_mpirun
-    grep -q '^#define HAVE_URING' "$DT_BUILDDIR/config.h" ||
-        skip "built without liburing"
-    mkdir -p nvme
-    dd if=/dev/zero of=nvme/probe bs=4096 count=1 oflag=direct status=none ||
-        skip "$WORK has no direct I/O"
+    need_drive
     some offloaded
 }
 

@@ -114,6 +114,30 @@ kept() {
     each kept
 }
 
+# on_a_drive LINE: runs of $algorithm, of which rank 1 has all images.
+on_a_drive() {
+    local drive="{device: nvme, path: $WORK/nvme"
+    pairs_of 2 here "$keys" "distributed.strategy: zero3" "$1"
+    pairs_of 2 state "$keys" "distributed: {strategy: zero1,
+  offload_optimizer: $drive, tile_size: 65536}}" "$1"
+    pairs_of 2 both "$keys" "distributed: {strategy: zero3,
+  offload_optimizer: $drive, tile_size: 65536}, offload_param: $drive}}" "$1"
+    same_end here state
+    same_end here both
+}
+
+@test "an optimizer, and weights, on a drive have the same bits on image pairs" {
+    need_drive
+    local algorithm model=llava keys=$ALL
+    algorithm="dpo" on_a_drive "dpo: {sync_ref: {enabled: true, alpha: 0.6,
+  steps: 2}}"
+    rm -rf ./*.out
+    algorithm="rm" on_a_drive "logging: {steps: 1}"
+    rm -rf ./*.out
+    algorithm=dpo model=qwen2_5_vl keys=$LANGUAGE
+    on_a_drive "logging: {steps: 1}"
+}
+
 @test "a reference that is computed before has the losses of one beside the model" {
     local algorithm=dpo model keys
     for model in llava qwen2_5_vl; do

@@ -213,11 +213,7 @@ killed() {
 }
 
 @test "an optimizer on a drive has the same bits" {
-    grep -q '^#define HAVE_URING' "$DT_BUILDDIR/config.h" ||
-        skip "built without liburing"
-    mkdir -p nvme
-    dd if=/dev/zero of=nvme/probe bs=4096 count=1 oflag=direct status=none ||
-        skip "$WORK has no direct I/O"
+    need_drive
     run_of 1 llava here
     run_of 1 llava there "distributed: {
   offload_optimizer: {device: nvme, path: $WORK/nvme, tile_size: 65536}}"
