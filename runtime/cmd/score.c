@@ -21,6 +21,7 @@
 /* The texts of a file, while they are scored. */
 struct scoring {
     struct dt_engine *engine;
+    const char *path;
     const struct dt_examples *examples;
     const struct dt_example_images *images; /* NULL: the model sees none */
     bool pairs;
@@ -63,6 +64,19 @@ static int find_texts(const struct scoring *s, size_t i, struct texts *texts,
         texts->sides = DT_SIDES;
     }
     return 0;
+}
+
+/* Puts the place of example i in front of an error. Lines are known of those
+ * that may have images. Returns -1.
+ */
+static int name_text(const struct scoring *s, size_t i, struct dt_error *err)
+{
+    struct dt_example_parts parts;
+    size_t words;
+    const uint32_t *example = dt_example(s->examples, i, &words);
+    if (s->images && dt_example_find(example, words, &parts) && parts.line > 0)
+        return dt_examples_name_line(s->examples, parts.line, err);
+    return dt_error_prefix(err, "%s: text %zu", s->path, i + 1);
 }
 
 static size_t larger(size_t a, size_t b)
@@ -139,13 +153,13 @@ static int score_examples(struct scoring *s,
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < count; i++)
         if ((rc = measure(s, i, err)) < 0)
-            dt_error_prefix(err, "text %zu", i + 1);
+            name_text(s, i, err);
     if (rc == 0 &&
         !(s->scorer = dt_scorer_create(s->engine, &s->room, done, ctx, err)))
         rc = -1;
     for (size_t i = 0; rc == 0 && i < count; i++)
         if ((rc = add_texts(s, i, err)) < 0)
-            dt_error_prefix(err, "text %zu", i + 1);
+            name_text(s, i, err);
     if (rc == 0)
         rc = dt_scorer_flush(s->scorer, err);
     dt_scorer_destroy(s->scorer);
@@ -177,6 +191,7 @@ static int score_in(const char *dir, struct dt_engine *engine,
         return -1;
     struct scoring scoring = {
         .engine = engine,
+        .path = path,
         .examples = examples,
         .images = own.images,
         .pairs = options->format == DT_FORMAT_PREFERENCE,
@@ -184,7 +199,7 @@ static int score_in(const char *dir, struct dt_engine *engine,
     };
     int rc = score_examples(&scoring, done, ctx, err);
     dt_examples_close(examples);
-    return rc < 0 ? dt_error_prefix(err, "%s", path) : 0;
+    return rc;
 }
 
 int dt_score_file(struct dt_engine *engine, const struct dt_prompter *prompter,

@@ -303,6 +303,14 @@ seconds() {
         <(sed 's/,"scores".*//' llava/again.jsonl)
     pairs_of 1 margins "$ALL" "$(rows_of new)"
 
+    # a picture whose pixels are damaged is named by its line
+    head -c -30 llava/p0.png >llava/cut.png
+    { grep -v '"images":\[\]' llava/pairs.jsonl | head -n 1 && echo &&
+        sed -n 's/"images":\["p[0-9]*.png"\]/"images":["cut.png"]/p;T;q' \
+            llava/pairs.jsonl; } >llava/cut.jsonl
+    run -65 "$DT_BUILDDIR/disttrain" prepare --score llava/reward --out x \
+        --image-root llava llava/cut.jsonl
+    [[ $output == *"llava/cut.jsonl:3: image 1: a damaged PNG file: it is cut short"* ]]
     run -65 "$DT_BUILDDIR/disttrain" prepare --score llava/model --out x \
         llava/pairs.jsonl
     [[ $output == *"llava/model: a language model: --score needs a reward model"* ]]
