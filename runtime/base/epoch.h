@@ -3,10 +3,11 @@
  * epoch.h - the files by which the two halves of a step that has lost its links
  * agree which of them goes on
  *
- * Each time that nodes leave a step, the rest of it begins a new epoch. Whoever
- * creates the file of an epoch in the output directory has it, and the others
- * end. A file is named after a hash of the secret of its step, so that those of
- * other steps say nothing.
+ * Each time that nodes leave a step, the rest of it begins a new epoch. Of two
+ * halves that one goes on which creates the file of the next epoch in the
+ * output directory. The file has a hash of the nodes of that epoch, and is named
+ * after a hash of the secret of its step, so that those of other steps say
+ * nothing.
  */
 #ifndef DT_BASE_EPOCH_H
 #define DT_BASE_EPOCH_H
@@ -24,7 +25,7 @@
 
 enum {
     DT_EPOCH_STEP_BYTES = 17, /* 16 digits, and NUL */
-    DT_EPOCH_NONCE_BYTES = 33,
+    DT_EPOCH_PROPOSAL_BYTES = 17,
 };
 
 /* Writes the path of the file of an epoch, PATH_MAX bytes at most. */

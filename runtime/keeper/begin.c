@@ -88,26 +88,18 @@ static unsigned find_port(void)
 /* Sends to all who has which rank, and the losses to record. */
 static int send_go(struct dt_leader *l)
 {
-    const struct dt_roster *roster = &l->roster;
     const struct dt_verdict *verdict = &l->verdict;
-    const struct dt_wire_go go = {
-        .restarts = verdict->restarts,
-        .port = l->options->trains ? 0 : find_port(),
-        .epoch = roster->epoch,
-    };
-    const size_t ranks = (size_t)roster->count * sizeof(int32_t);
-    const size_t bytes = ranks + verdict->loss_count * sizeof(*verdict->losses);
+    const struct dt_wire_go go = {l->options->trains ? 0 : find_port()};
+    const size_t view = dt_view_bytes(&l->roster);
+    const size_t bytes = view + verdict->loss_count * sizeof(*verdict->losses);
     uint8_t *tail = malloc(bytes);
     if (!tail)
         return -1;
-    for (int i = 0; i < roster->count; i++) {
-        const int32_t rank = roster->posts[i].rank;
-        memcpy(tail + (size_t)i * sizeof(rank), &rank, sizeof(rank));
-    }
+    dt_view_put(&l->roster, tail);
     for (size_t i = 0; i < verdict->loss_count; i++) {
         struct dt_launch_loss loss = verdict->losses[i];
         loss.at = dt_clock_now() - loss.at;
-        memcpy(tail + ranks + i * sizeof(loss), &loss, sizeof(loss));
+        memcpy(tail + view + i * sizeof(loss), &loss, sizeof(loss));
     }
     dt_leader_send_all(l, DT_WIRE_GO, &go, sizeof(go), tail, bytes);
     free(tail);
@@ -126,7 +118,8 @@ void dt_life_start(struct dt_leader *l)
     dt_pace_begin(&l->pace);
     l->phase = DT_RUNNING;
     memset(l->endings, 0, (size_t)roster->count * sizeof(*l->endings));
-    roster->votes = dt_roster_nodes(roster);
+    roster->restarts = l->verdict.restarts;
+    dt_agree_begin(roster);
     if (send_go(l) == 0)
         return;
     fprintf(stderr, "disttrain: keeper: no memory for %d ranks\n",

@@ -7,13 +7,14 @@
 #include "base/clock.h"
 #include "keeper/keeper_impl.h"
 
-/* Finds a leader among the keepers that are left: the first that answers, or
- * this one.
+/* Finds a leader among the keepers that are left: the first that answers after
+ * the one before, or this one. Who was passed over never leads this keeper: its
+ * proposal would be older than those that were accepted since.
  */
 static int find_leader(struct dt_keeper *k, const char *how,
                        struct dt_error *err)
 {
-    int next = dt_roster_next_leader(&k->roster, -1);
+    int next = dt_roster_next_leader(&k->roster, k->leader_id);
     while (next != k->id) {
         int fd =
             dt_reach_next(k->options, &k->roster, next, k->id, k->signals, err);
@@ -46,13 +47,12 @@ void dt_keeper_elect(struct dt_keeper *k, const char *how)
     dt_roster_lose(roster, roster->rows[k->leader_id].hello.node);
     dt_keeper_read_signals(k);
     if (!ended || !dt_roster_has(roster, k->id) ||
-        find_leader(k, how, &err) < 0) {
+        find_leader(k, how, &err) < 0 || dt_keeper_say_hello(k, &err) < 0) {
         if (err.text[0])
             fprintf(stderr, "disttrain: %s\n", err.text);
         dt_keeper_leave(k);
         return;
     }
-    dt_keeper_say_hello(k);
     if (k->is_down)
         dt_keeper_tell_down(k);
     k->heard = k->turned = dt_clock_now();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* errand.c - a child of a keeper for what may take long */
+/* errand.c - a child of a keeper for slow work */
 #include "config.h"
 
 #include <errno.h>

@@ -80,150 +80,6 @@ static int hold_signals(struct dt_keeper *k, struct dt_error *err)
     return 0;
 }
 
-/* --- from the leader --- */
-
-/* Notes who is where. */
-static int take_table(struct dt_keeper *k,
-                      const struct dt_wire_message *message)
-{
-    struct dt_roster *roster = &k->roster;
-    const size_t rows = (size_t)k->count * sizeof(*roster->rows);
-    const char *at = (const char *)message->body + rows;
-    size_t left = message->bytes - rows;
-    if (message->bytes < rows)
-        return -1;
-    memcpy(roster->rows, message->body, rows);
-    for (int i = 0; i < k->count; i++) {
-        const size_t length = strnlen(at, left);
-        if (length == left || length >= DT_KEEPER_HOST_BYTES)
-            return -1;
-        memcpy(roster->hosts[i], at, length + 1);
-        at += length + 1;
-        left -= length + 1;
-        roster->rows[i].address[DT_WIRE_ADDRESS_BYTES - 1] = '\0';
-    }
-    return 0;
-}
-
-/* Notes which keeper has which rank. */
-static int take_ranks(struct dt_roster *roster, const uint8_t *ranks)
-{
-    bool zero = false;
-    roster->size = 0;
-    for (int i = 0; i < roster->count; i++) {
-        int32_t rank;
-        memcpy(&rank, ranks + (size_t)i * sizeof(rank), sizeof(rank));
-        if (rank < DT_WIRE_LOST || rank >= roster->count)
-            return -1;
-        roster->posts[i] = (struct dt_post){rank, DT_WIRE_LOST};
-        roster->size += rank >= 0;
-        zero |= rank == 0;
-    }
-    if (roster->first == 0)
-        roster->first = roster->size;
-    return zero ? 0 : -1;
-}
-
-/* A life begins; whoever has no rank in it waits. */
-static int take_go(struct dt_keeper *k, const struct dt_wire_message *message)
-{
-    struct dt_roster *roster = &k->roster;
-    const size_t ranks = (size_t)k->count * sizeof(int32_t);
-    const uint8_t *tail = (const uint8_t *)message->body;
-    struct dt_wire_go go;
-    if (message->bytes < sizeof(go) + ranks || k->worker.pid != 0)
-        return -1;
-    memcpy(&go, tail, sizeof(go));
-    tail += sizeof(go);
-    if (take_ranks(roster, tail) < 0)
-        return -1;
-    if (go.epoch != roster->epoch)
-        roster->votes = dt_roster_nodes(roster);
-    roster->epoch = go.epoch;
-    roster->life = message->life;
-    roster->restarts = go.restarts;
-    k->kill_at = 0;
-    k->note[0] = '\0';
-    k->is_down = false;
-    const size_t count =
-        (message->bytes - sizeof(go) - ranks) / sizeof(struct dt_launch_loss);
-    struct dt_launch_loss *losses = calloc(count + 1, sizeof(*losses));
-    if (!losses)
-        return -1;
-    memcpy(losses, tail + ranks, count * sizeof(*losses));
-    for (size_t i = 0; i < count; i++)
-        losses[i].at = dt_clock_now() - losses[i].at;
-    if (roster->posts[k->id].rank >= 0)
-        dt_keeper_start_worker(k, go.port, losses, count * sizeof(*losses));
-    free(losses);
-    return 0;
-}
-
-/* The end of all. Whose worker has ended by itself keeps its status, so that
- * Slurm sees what it would see without keepers.
- */
-static void end_keeper(struct dt_keeper *k, int cause)
-{
-    if (k->worker.pid != 0 || k->kill_at > 0 || !k->is_down)
-        k->end = WIFSIGNALED(cause) ? EX_UNAVAILABLE << 8 : cause;
-    k->over = true;
-}
-
-static int take_message(struct dt_keeper *k,
-                        const struct dt_wire_message *message)
-{
-    struct dt_wire_down cause;
-    switch (message->type) {
-    case DT_WIRE_TABLE:
-        return take_table(k, message);
-    case DT_WIRE_GO:
-        return take_go(k, message);
-    case DT_WIRE_STOP:
-        dt_keeper_stop_worker(k);
-        return 0;
-    case DT_WIRE_BYE:
-        if (message->bytes != sizeof(cause))
-            return -1;
-        memcpy(&cause, message->body, sizeof(cause));
-        end_keeper(k, cause.status);
-        return 0;
-    case DT_WIRE_BLOBS:
-    case DT_WIRE_MISSING:
-        if (message->life == k->roster.life)
-            dt_wire_send(&k->worker.wire, message->type, message->life,
-                         message->body, message->bytes, NULL, 0);
-        return 0;
-    case DT_WIRE_LEAVE:
-        dt_keeper_leave(k);
-        return 0;
-    default:
-        return 0; /* a beat */
-    }
-}
-
-static void lose_leader(struct dt_keeper *k, const char *how)
-{
-    if (!k->options->replaces || k->roster.epoch == 0 || k->leader)
-        end_keeper(k, EX_UNAVAILABLE << 8);
-    else
-        dt_keeper_elect(k, how);
-}
-
-static void serve_leader(struct dt_keeper *k)
-{
-    struct dt_wire_message message;
-    int rc = dt_wire_receive(&k->link), bad = errno, found = 0;
-    while (!k->over && (found = dt_wire_next(&k->link, &message)) > 0) {
-        k->heard = dt_clock_now();
-        if (take_message(k, &message) < 0) {
-            found = rc = -1;
-            bad = EPROTO;
-        }
-    }
-    if (!k->over && (rc < 0 || found < 0))
-        lose_leader(k, strerror(bad));
-}
-
 /* --- the loop --- */
 
 static void send_beat(struct dt_keeper *k)
@@ -242,9 +98,9 @@ static void look_at_clock(struct dt_keeper *k)
     char silent[64];
     snprintf(silent, sizeof(silent), "it was not heard for %g s", silence);
     if (k->asked && k->roster.life == 0)
-        end_keeper(k, EX_TEMPFAIL << 8);
+        dt_keeper_end(k, EX_TEMPFAIL << 8);
     else if (now - k->heard > silence)
-        lose_leader(k, silent);
+        dt_keeper_lose_leader(k, silent);
     else if (now - k->told > beat_s)
         send_beat(k);
 }
@@ -326,7 +182,7 @@ static void run_loop(struct dt_keeper *k, struct pollfd *fds)
         }
         if (k->leader)
             dt_leader_serve(k->leader, fds + OWN_FDS);
-        serve_wire(k, &k->link, fds[1].revents, serve_leader);
+        serve_wire(k, &k->link, fds[1].revents, dt_keeper_serve_leader);
         if (!k->over)
             look_at_clock(k);
     }
@@ -340,8 +196,7 @@ static int start_keeper(struct dt_keeper *k, struct dt_error *err)
     if (dt_keeper_listen(k, err) < 0 ||
         (k->id == 0 ? dt_keeper_lead(k, err) : dt_keeper_follow(k, err)) < 0)
         return -1;
-    dt_keeper_say_hello(k);
-    return 0;
+    return dt_keeper_say_hello(k, err);
 }
 
 /* A link that has served ends with this process: the leader may wait for that.

@@ -37,6 +37,10 @@ struct dt_post {
     int rank; /* or DT_WIRE_SPARE, DT_WIRE_LOST */
     int left; /* the one that it had when it was lost, which nobody has taken
                  yet; or DT_WIRE_LOST */
+    /* its node votes on the next epoch; it is to be in that one, as was
+     * accepted; and, for the leader, it has accepted that
+     */
+    bool votes, next, accepts;
 };
 
 struct dt_roster {
@@ -46,8 +50,8 @@ struct dt_roster {
     char (*hosts)[DT_KEEPER_HOST_BYTES];
     int size;       /* ranks */
     int first;      /* those of the first life */
-    int votes;      /* nodes with which this epoch has begun */
     uint32_t epoch; /* 0: no life has begun */
+    int ballot; /* whose proposal of the next epoch was accepted; -1: none */
     uint32_t life;
     int restarts;
 };
@@ -106,28 +110,93 @@ struct dt_place {
 void dt_roster_place(const struct dt_roster *roster, int id,
                      struct dt_place *place);
 
-/* --- quorum.c: which side goes on when a step loses nodes --- */
+/* --- agree.c: which nodes the next epoch has
+ *
+ * The nodes with which an epoch has begun vote on the next one. A leader makes
+ * one proposal, and its keepers accept it. More than half of the voters decide,
+ * or half of them and the file of the next epoch, which has one vote. A keeper
+ * hears one leader at a time, and none with a lower id than the one before. So
+ * a later leader with as many voters has one among them that has accepted
+ * whatever was decided, and proposes the same: no epoch has two beginnings. If
+ * the leader of the decision is lost, the epoch after it leaves that one out.
+ * --- */
 
 enum dt_quorum { DT_QUORUM_LESS, DT_QUORUM_HALF, DT_QUORUM_MORE };
 
-/* What `live` of `all` nodes are. */
+/* How many `live` of `all` nodes are. */
 enum dt_quorum dt_quorum(int live, int all);
 
+/* The voters, and those of them that are left. */
+int dt_agree_voters(const struct dt_roster *roster);
+int dt_agree_left(const struct dt_roster *roster);
+
+/* How many those are that are left. */
+enum dt_quorum dt_agree_quorum(const struct dt_roster *roster);
+
+/* Whether the voters are the nodes that are left, and no others. */
+bool dt_agree_is_whole(const struct dt_roster *roster);
+
+/* The epoch begins with the nodes that are left. */
+void dt_agree_begin(struct dt_roster *roster);
+
+/* Makes a proposal as leader `id`: the one that was accepted before, or else
+ * the nodes that are left.
+ */
+void dt_agree_propose(struct dt_roster *roster, int id);
+
+/* Writes the name of the proposal: a hash of its keepers. */
+void dt_agree_name(const struct dt_roster *roster,
+                   char name[DT_EPOCH_PROPOSAL_BYTES]);
+
+/* Whether all keepers that are left have accepted the proposal. */
+bool dt_agree_is_complete(const struct dt_roster *roster);
+
+/* Whether it is decided; `file`: by the vote of the file, too. */
+bool dt_agree_is_decided(const struct dt_roster *roster, bool file);
+
+/* The next epoch, as decided; its voters may be lost already. */
+void dt_agree_advance(struct dt_roster *roster);
+
+/* --- outlook.c: the state of a step as a keeper sees it, in a message --- */
+
+/* The bytes of a view of this step. */
+size_t dt_view_bytes(const struct dt_roster *roster);
+
+/* Fills them in. */
+void dt_view_put(const struct dt_roster *roster, void *bytes);
+
+/* Takes the view of the leader with a proposal, or with a life that begins,
+ * which has ranks. -1: it makes no sense.
+ */
+int dt_view_take_proposal(struct dt_roster *roster, const void *bytes,
+                          size_t count);
+int dt_view_take_life(struct dt_roster *roster, const void *bytes, size_t count,
+                      uint32_t life);
+
+/* A new leader learns from the view of a keeper, which has seen `life`. Who is
+ * lost remains so.
+ */
+void dt_view_learn(struct dt_roster *roster, const void *bytes, size_t count,
+                   uint32_t life);
+
+/* --- claim.c: the file of an epoch --- */
+
 enum dt_claim {
-    DT_CLAIM_OURS,
-    DT_CLAIM_LOST,   /* others have it */
+    DT_CLAIM_OURS,   /* for this proposal, by us or by others */
+    DT_CLAIM_LOST,   /* for another one */
     DT_CLAIM_FAILED, /* the directory cannot be written */
 };
 
-/* Creates the file of an epoch in `dir`; `step` names the step (base/epoch.h).
- * May take as long as the file system does.
+/* Creates the file of an epoch in `dir`, for the proposal of this name; `step`
+ * names the step (base/epoch.h). May take as long as the file system does.
  */
-enum dt_claim dt_epoch_claim(const char *dir, const char *step, uint32_t epoch);
+enum dt_claim dt_epoch_claim(const char *dir, const char *step, uint32_t epoch,
+                             const char *proposal);
 
 /* Writes the name of a step with this secret. */
 void dt_epoch_step(const char *secret, char step[DT_EPOCH_STEP_BYTES]);
 
-/* --- errand.c: what may take long, in a child --- */
+/* --- errand.c: slow work, in a child --- */
 
 struct dt_errand {
     pid_t pid; /* 0: none */
@@ -332,15 +401,22 @@ struct dt_member {
     struct dt_wire wire;
     bool came;
     double heard, told; /* the last message from and to it */
+    /* for a new leader: the life that its worker has ended in, 0 for none, and
+     * how; and how this keeper was lost
+     */
+    uint32_t life;
+    struct dt_ending ending;
+    char how[64];
 };
 
 enum dt_phase {
-    DT_JOINING,  /* not all keepers have come */
-    DT_RUNNING,  /* all workers run, or have ended well */
-    DT_STOPPING, /* a worker has failed: the others are ended */
-    DT_CLAIMING, /* nodes are lost: the rest claims the next epoch */
-    DT_ENDING,   /* the keeper of the cause was told the end */
-    DT_OVER,     /* all were */
+    DT_JOINING,   /* not all keepers have come */
+    DT_RUNNING,   /* all workers run, or have ended well */
+    DT_STOPPING,  /* a worker has failed: the others are ended */
+    DT_CLAIMING,  /* nodes are lost: the rest claims the next epoch */
+    DT_PROPOSING, /* and agrees on it */
+    DT_ENDING,    /* the keeper of the cause was told the end */
+    DT_OVER,      /* all were */
 };
 
 struct dt_leader {
@@ -359,6 +435,7 @@ struct dt_leader {
     double lost_at;            /* when the first of them has failed */
     int hung; /* the rank that does not get on, and why; -1: none */
     char hang[DT_KEEPER_NOTE_BYTES];
+    char how[64];                    /* the leader before a new one was lost */
     int gone;                        /* nodes that are lost */
     int lost_rank;                   /* the first rank of these; -1: none */
     char lost[DT_KEEPER_NOTE_BYTES]; /* the sentence about the first node */
@@ -366,12 +443,8 @@ struct dt_leader {
     struct dt_fence fence;
     struct dt_pace pace;
 
-    /* the claim of the next epoch: nodes lost and left when it began, and
-     * whether it has to succeed
-     */
-    struct dt_errand claim;
-    int claim_gone, claim_votes;
-    bool claim_must;
+    struct dt_errand claim; /* of the next epoch */
+    bool claimed;           /* its file has the proposal */
 
     struct dt_errand shrink; /* takes nodes out of the job */
     int gone_all;            /* nodes lost so far */
@@ -449,6 +522,10 @@ void dt_life_inherit(struct dt_leader *leader, const char *how);
 /* A keeper has told that its worker has ended. */
 void dt_life_note_down(struct dt_leader *leader, int id,
                        const struct dt_wire_message *message);
+
+/* A keeper has accepted the proposal of the next epoch. */
+void dt_life_note_accept(struct dt_leader *l, int id,
+                         const struct dt_wire_message *message);
 
 /* A keeper is lost, and with it its node; `how` is the end of a sentence. */
 void dt_life_lose(struct dt_leader *leader, int id, const char *how);
@@ -547,8 +624,10 @@ int dt_keeper_listen(struct dt_keeper *keeper, struct dt_error *err);
 int dt_keeper_lead(struct dt_keeper *keeper, struct dt_error *err);
 int dt_keeper_follow(struct dt_keeper *keeper, struct dt_error *err);
 
-/* Tells the leader who this is. */
-void dt_keeper_say_hello(struct dt_keeper *keeper);
+/* Tells the leader who this is, and a new one what this keeper knows. -1:
+ * EX_OSERR.
+ */
+int dt_keeper_say_hello(struct dt_keeper *keeper, struct dt_error *err);
 
 /* Ends this keeper: the others go on without its node, or end without a word.
  */
@@ -587,6 +666,19 @@ pid_t dt_keeper_errand(const struct dt_keeper *keeper);
 
 /* Ends the worker at once. False: it has not ended within two silences. */
 bool dt_keeper_end_worker(struct dt_keeper *keeper);
+
+/* --- heed.c: what the leader says --- */
+
+/* The end of all. Whose worker has ended by itself keeps its status, so that
+ * Slurm sees what it would see without keepers.
+ */
+void dt_keeper_end(struct dt_keeper *keeper, int cause);
+
+/* Takes the messages of the leader. */
+void dt_keeper_serve_leader(struct dt_keeper *keeper);
+
+/* The leader is lost, for the reason `how`. */
+void dt_keeper_lose_leader(struct dt_keeper *keeper, const char *how);
 
 /* --- elect.c: the next leader --- */
 

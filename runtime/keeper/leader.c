@@ -86,6 +86,16 @@ static bool have_all_come(const struct dt_leader *l)
     return true;
 }
 
+/* Keepers that have come to a new leader, and are not of the step any more, as
+ * it learns from another one.
+ */
+static void leave_strangers(struct dt_leader *l)
+{
+    for (int i = 0; i < l->roster.count; i++)
+        if (l->members[i].came && !dt_roster_has(&l->roster, i))
+            dt_leader_send(l, i, DT_WIRE_LEAVE, NULL, 0, NULL, 0);
+}
+
 /* Notes who a keeper is. With a new leader everybody knows it already. */
 static void note_hello(struct dt_leader *l, int id,
                        const struct dt_wire_message *message)
@@ -94,24 +104,25 @@ static void note_hello(struct dt_leader *l, int id,
     struct dt_member *m = &l->members[id];
     struct dt_wire_hello hello;
     const char *host = (const char *)message->body + sizeof(hello);
-    const size_t bytes = message->bytes - sizeof(hello);
-    if (m->came || message->bytes <= sizeof(hello) ||
-        bytes > DT_KEEPER_HOST_BYTES)
+    if (m->came || message->bytes <= sizeof(hello))
         return;
+    const size_t rest = message->bytes - sizeof(hello);
+    const size_t bytes = strnlen(host, rest) + 1;
     memcpy(&hello, message->body, sizeof(hello));
-    if (hello.node < 0 || hello.node >= roster->count)
+    if (hello.node < 0 || hello.node >= roster->count || bytes > rest ||
+        bytes > DT_KEEPER_HOST_BYTES)
         return;
     if (roster->epoch == 0) {
         roster->rows[id].hello = hello;
         memcpy(roster->hosts[id], host, bytes);
-        roster->hosts[id][DT_KEEPER_HOST_BYTES - 1] = '\0';
+    } else if (l->phase == DT_JOINING) {
+        dt_view_learn(roster, host + bytes, rest - bytes, message->life);
+        leave_strangers(l);
     }
-    if (message->life > roster->life)
-        roster->life = message->life;
     m->came = true;
-    if (l->phase != DT_JOINING || !have_all_come(l))
+    if (l->phase != DT_JOINING || roster->epoch > 0 || !have_all_come(l))
         return;
-    if (roster->epoch == 0 && send_table(l) < 0)
+    if (send_table(l) < 0)
         dt_life_lose(l, l->id, strerror(ENOMEM));
     else
         dt_life_begin(l);
@@ -151,6 +162,9 @@ static void note_message(struct dt_leader *l, int id,
         break;
     case DT_WIRE_DOWN:
         dt_life_note_down(l, id, message);
+        break;
+    case DT_WIRE_ACCEPT:
+        dt_life_note_accept(l, id, message);
         break;
     case DT_WIRE_FENCE:
         note_fence(l, id, message);
@@ -255,7 +269,7 @@ static void look_at_member(struct dt_leader *l, int id)
 }
 
 /* Not all have come in time: at the beginning that ends the step, later they
- * are lost.
+ * are lost, and the rest begins.
  */
 static void end_joining(struct dt_leader *l)
 {
@@ -276,7 +290,8 @@ static void look_at_clock(struct dt_leader *l)
 {
     char hang[DT_KEEPER_NOTE_BYTES];
     double hung;
-    if (l->phase == DT_JOINING && dt_clock_now() >= l->deadline)
+    if (l->phase == DT_JOINING && (dt_clock_now() >= l->deadline ||
+                                   (l->roster.epoch > 0 && have_all_come(l))))
         end_joining(l);
     if (l->phase == DT_RUNNING && dt_pace_hangs(&l->pace, l->endings, &hung)) {
         const int culprit = dt_pace_culprit(&l->pace, l->endings);
@@ -388,8 +403,7 @@ struct dt_leader *dt_leader_create(const struct dt_keeper_options *options,
     }
     l->options = options;
     l->id = id;
-    l->claim.fd = l->shrink.fd = l->hung = -1;
-    l->verdict.restarts = roster->restarts;
+    l->claim.fd = l->shrink.fd = l->hung = l->lost_rank = -1;
     l->deadline =
         dt_clock_now() + (roster->epoch == 0 ? options->timeout_ms / 1e3
                                              : 3 * dt_keeper_silence(options));

@@ -24,7 +24,7 @@ enum {
 
 /* --- whether the rest goes on --- */
 
-static void agree(struct dt_leader *l);
+static void propose(struct dt_leader *l);
 
 static bool fits(const void *leader, int size)
 {
@@ -37,9 +37,11 @@ static bool fits(const void *leader, int size)
 static int run_claim(const void *leader)
 {
     const struct dt_leader *l = leader;
-    char step[DT_EPOCH_STEP_BYTES];
+    char step[DT_EPOCH_STEP_BYTES], name[DT_EPOCH_PROPOSAL_BYTES];
     dt_epoch_step(l->options->secret, step);
-    return (int)dt_epoch_claim(l->options->dir, step, l->roster.epoch + 1);
+    dt_agree_name(&l->roster, name);
+    return (int)dt_epoch_claim(l->options->dir, step, l->roster.epoch + 1,
+                               name);
 }
 
 /* Writes the hosts of all nodes that were ever lost as "n2,n3". */
@@ -111,16 +113,17 @@ static void go_on(struct dt_leader *l)
     dt_life_start(l);
 }
 
-static void begin_epoch(struct dt_leader *l)
+/* Ends this part of the step, which has too few votes. */
+static void give_up(struct dt_leader *l, const char *have)
 {
-    l->roster.epoch++;
-    l->roster.votes = l->claim_votes;
-    if (l->gone > l->claim_gone) /* more nodes are lost since */
-        agree(l);
-    else
-        go_on(l);
+    char why[96];
+    snprintf(why, sizeof(why), "%d of %d nodes %s: this part of the step ends",
+             dt_agree_left(&l->roster), dt_agree_voters(&l->roster), have);
+    dt_life_step_aside(l, why);
 }
 
+/* No number of ranks is possible here. Of two halves, the other may have one.
+ */
 static void end_without(struct dt_leader *l)
 {
     const struct dt_wire_down cause = {.rank = l->lost_rank,
@@ -131,57 +134,101 @@ static void end_without(struct dt_leader *l)
             "allows no smaller number: launch.max_restarts and launch.requeue "
             "start another step\n",
             l->lost);
-    dt_life_end(l, &cause);
+    if (dt_agree_quorum(&l->roster) == DT_QUORUM_MORE)
+        dt_life_end(l, &cause);
+    else
+        give_up(l, "hear each other here");
 }
 
-/* Whether the rest of a step goes on that has lost nodes. */
+/* Whether the rest of a step goes on that has lost nodes. A decision of the
+ * leader before comes first, if there may be one.
+ */
 static void agree(struct dt_leader *l)
 {
     const struct dt_keeper_options *options = l->options;
-    const int left = dt_roster_nodes(&l->roster);
-    const enum dt_quorum quorum = dt_quorum(left, l->roster.votes);
-    char why[96];
-    l->claim_gone = l->gone;
-    l->claim_votes = left;
-    l->claim_must = quorum == DT_QUORUM_HALF;
-    if (quorum == DT_QUORUM_LESS || (l->claim_must && !options->dir)) {
-        snprintf(why, sizeof(why),
-                 "%d of %d nodes hear each other here: this part of the step "
-                 "ends",
-                 left, l->roster.votes);
-        dt_life_step_aside(l, why);
-    } else if (dt_roster_assign(&l->roster, options->least, fits, l) < 0) {
+    struct dt_roster *roster = &l->roster;
+    const enum dt_quorum quorum = dt_agree_quorum(roster);
+    if (quorum == DT_QUORUM_LESS || (quorum == DT_QUORUM_HALF && !options->dir))
+        give_up(l, "hear each other here");
+    else if (roster->ballot < 0 &&
+             dt_roster_assign(roster, options->least, fits, l) < 0)
         end_without(l);
-    } else if (!options->dir) {
-        begin_epoch(l);
-    } else {
+    else {
+        dt_agree_propose(roster, l->id);
+        l->claimed = false;
         l->phase = DT_CLAIMING;
         l->deadline = dt_clock_now() + CLAIM_S;
-        if (dt_errand_start(&l->claim, run_claim, l) < 0)
+        if (!options->dir)
+            propose(l);
+        else if (dt_errand_start(&l->claim, run_claim, l) < 0)
             l->deadline = 0;
     }
 }
 
-/* The file of the next epoch is written, or is not in time. */
+/* Asks all keepers to accept the proposal. */
+static void propose(struct dt_leader *l)
+{
+    const size_t bytes = dt_view_bytes(&l->roster);
+    uint8_t *view = malloc(bytes);
+    l->phase = DT_PROPOSING;
+    l->deadline = dt_clock_now() + STOP_S;
+    if (view) {
+        dt_view_put(&l->roster, view);
+        dt_leader_send_all(l, DT_WIRE_PROPOSE, view, bytes, NULL, 0);
+    }
+    free(view);
+}
+
+/* All that are left have accepted. Nodes may be lost since the proposal. */
+static void end_proposing(struct dt_leader *l)
+{
+    if (!dt_agree_is_decided(&l->roster, l->claimed)) {
+        give_up(l, "have accepted the next epoch");
+        return;
+    }
+    dt_agree_advance(&l->roster);
+    if (dt_agree_is_whole(&l->roster))
+        go_on(l);
+    else
+        agree(l);
+}
+
+void dt_life_note_accept(struct dt_leader *l, int id,
+                         const struct dt_wire_message *message)
+{
+    struct dt_wire_accept accept;
+    if (l->phase != DT_PROPOSING || message->bytes != sizeof(accept))
+        return;
+    memcpy(&accept, message->body, sizeof(accept));
+    if (accept.epoch != l->roster.epoch)
+        return;
+    l->roster.posts[id].accepts = true;
+    if (dt_agree_is_complete(&l->roster))
+        end_proposing(l);
+}
+
+/* The file of the next epoch has a proposal, or is not there in time. More than
+ * half of the nodes do without it.
+ */
 static void note_claim(struct dt_leader *l, int result)
 {
-    if (result == DT_CLAIM_OURS) {
-        begin_epoch(l);
-    } else if (result == DT_CLAIM_LOST) {
-        dt_life_step_aside(
-            l, "other nodes of the step go on: this part of it ends");
-    } else if (l->claim_must) {
-        dt_life_step_aside(
-            l, "half of the nodes go on only if they can write a file "
-               "to " DT_EPOCH_DIR " in run.output_dir, which has "
-               "failed: this part of the step ends");
-    } else {
+    const bool more = dt_agree_quorum(&l->roster) == DT_QUORUM_MORE;
+    l->claimed = result == DT_CLAIM_OURS;
+    if (more && result != DT_CLAIM_OURS && result != DT_CLAIM_LOST)
         fprintf(stderr,
                 "disttrain: warning: %s: cannot be written: a checkpoint of "
                 "lost nodes would not be refused\n",
                 l->options->dir);
-        begin_epoch(l);
-    }
+    if (more || l->claimed)
+        propose(l);
+    else if (result == DT_CLAIM_LOST)
+        dt_life_step_aside(
+            l, "other nodes of the step go on: this part of it ends");
+    else
+        dt_life_step_aside(
+            l, "half of the nodes go on only if they can write a file "
+               "to " DT_EPOCH_DIR " in run.output_dir, which has "
+               "failed: this part of the step ends");
 }
 
 /* --- the end of a life --- */
@@ -249,23 +296,28 @@ void dt_life_note_down(struct dt_leader *l, int id,
                        const struct dt_wire_message *message)
 {
     const int rank = l->roster.posts[id].rank;
-    const bool joins = l->phase == DT_JOINING; /* a new leader */
+    struct dt_ending told = {0};
+    if (message->bytes < sizeof(told.down))
+        return;
+    memcpy(&told.down, message->body, sizeof(told.down));
+    snprintf(told.note, sizeof(told.note), "%.*s",
+             (int)(message->bytes - sizeof(told.down)),
+             (const char *)message->body + sizeof(told.down));
+    if (l->phase == DT_JOINING) { /* a new leader, who may not know the rank */
+        l->members[id].life = message->life;
+        l->members[id].ending = told;
+        return;
+    }
     if (rank < 0 || l->phase > DT_STOPPING || l->endings[rank].there ||
-        message->bytes < sizeof(l->endings->down) ||
-        (!joins && message->life != l->roster.life))
+        message->life != l->roster.life)
         return;
     struct dt_ending *e = &l->endings[rank];
-    memcpy(&e->down, message->body, sizeof(e->down));
-    snprintf(e->note, sizeof(e->note), "%.*s",
-             (int)(message->bytes - sizeof(e->down)),
-             (const char *)message->body + sizeof(e->down));
+    *e = told;
     if (rank == l->hung) {
         e->down.stopped = false;
         snprintf(e->note, sizeof(e->note), "%s", l->hang);
     }
     note_end(l, rank);
-    if (joins)
-        return;
     if (l->phase == DT_RUNNING && !dt_ended_well(e->down.status))
         stop_all(l);
     if (l->downs == l->pace.size)
@@ -274,10 +326,20 @@ void dt_life_note_down(struct dt_leader *l, int id,
 
 /* --- keepers are lost --- */
 
+/* How a node was lost. */
+static const char *find_how(const struct dt_leader *l, int node)
+{
+    for (int i = 0; i < l->roster.count; i++)
+        if (l->roster.rows[i].hello.node == node && l->members[i].how[0])
+            return l->members[i].how;
+    return l->how;
+}
+
 /* Notes a node that the roster says is lost, and the ends of its ranks. */
-static void note_lost(struct dt_leader *l, int node, const char *how)
+static void note_lost(struct dt_leader *l, int node)
 {
     const struct dt_roster *roster = &l->roster;
+    const char *how = find_how(l, node);
     char who[DT_KEEPER_NOTE_BYTES / 2];
     dt_roster_print_lost(roster, node, who, sizeof(who));
     if (l->gone == 0)
@@ -292,7 +354,7 @@ static void note_lost(struct dt_leader *l, int node, const char *how)
             snprintf(l->lost_host, sizeof(l->lost_host), "%s",
                      roster->hosts[i]);
         dt_leader_send(l, i, DT_WIRE_LEAVE, NULL, 0, NULL, 0);
-        if (rank < 0 || l->phase == DT_CLAIMING)
+        if (rank < 0 || l->phase >= DT_CLAIMING)
             continue;
         if (l->lost_rank < 0)
             l->lost_rank = rank;
@@ -334,11 +396,16 @@ void dt_life_lose(struct dt_leader *l, int id, const char *how)
         return;
     }
     dt_roster_lose(roster, node);
-    note_lost(l, node, how);
+    snprintf(l->members[id].how, sizeof(l->members[id].how), "%s", how);
+    if (l->phase == DT_JOINING)
+        return;
+    note_lost(l, node);
     if (l->phase == DT_RUNNING)
         stop_all(l);
     if (l->phase == DT_STOPPING && l->downs == l->pace.size)
         conclude(l);
+    if (l->phase == DT_PROPOSING && dt_agree_is_complete(roster))
+        end_proposing(l);
 }
 
 /* --- a leader begins --- */
@@ -361,11 +428,7 @@ static void begin_step(struct dt_leader *l)
 void dt_life_inherit(struct dt_leader *l, const char *how)
 {
     l->lost_at = dt_clock_now();
-    l->lost_rank = -1;
-    l->pace.size = l->roster.size;
-    for (int node = 0; node < l->roster.count; node++)
-        if (dt_roster_was_lost(&l->roster, node))
-            note_lost(l, node, how);
+    snprintf(l->how, sizeof(l->how), "%s", how);
 }
 
 static bool is_missing(const struct dt_leader *l, int id)
@@ -373,29 +436,47 @@ static bool is_missing(const struct dt_leader *l, int id)
     return dt_roster_has(&l->roster, id) && !l->members[id].came;
 }
 
-/* All workers were ended when their keepers lost the leader before. */
+/* The ends of the workers that keepers have told a new leader, and the others:
+ * all were ended when their keepers lost the leader before.
+ */
+static void note_ends(struct dt_leader *l)
+{
+    for (int i = 0; i < l->roster.count; i++) {
+        const struct dt_member *m = &l->members[i];
+        const int rank = l->roster.posts[i].rank;
+        if (rank < 0)
+            continue;
+        l->endings[rank] = m->ending;
+        if (m->life != l->roster.life)
+            l->endings[rank].down = (struct dt_wire_down){
+                .step = -1, .status = SIGKILL, .stopped = true};
+        note_end(l, rank);
+    }
+}
+
+/* Who has not come to the new leader is lost, as the leader before. */
 static void begin_anew(struct dt_leader *l)
 {
     struct dt_roster *roster = &l->roster;
     const int own = roster->rows[l->id].hello.node;
     l->phase = DT_STOPPING;
-    for (int i = 0; i < roster->count; i++)
-        if (is_missing(l, i) && roster->rows[i].hello.node == own) {
+    l->pace.size = roster->size;
+    l->verdict.restarts = roster->restarts;
+    for (int i = 0; i < roster->count; i++) {
+        if (!is_missing(l, i))
+            continue;
+        if (roster->rows[i].hello.node == own) {
             dt_life_leave_node(l);
             return;
         }
-    for (int i = 0; i < roster->count; i++)
-        if (is_missing(l, i)) {
-            dt_roster_lose(roster, roster->rows[i].hello.node);
-            note_lost(l, roster->rows[i].hello.node,
-                      "it has not come to the next leader");
-        }
-    for (int rank = 0; rank < roster->size; rank++) {
-        if (!l->endings[rank].there)
-            l->endings[rank].down = (struct dt_wire_down){
-                .step = -1, .status = SIGKILL, .stopped = true};
-        note_end(l, rank);
+        snprintf(l->members[i].how, sizeof(l->members[i].how),
+                 "it has not come to the next leader");
+        dt_roster_lose(roster, roster->rows[i].hello.node);
     }
+    note_ends(l);
+    for (int node = 0; node < roster->count; node++)
+        if (dt_roster_was_lost(roster, node))
+            note_lost(l, node);
     conclude(l);
 }
 
@@ -419,6 +500,14 @@ static void end_stopping(struct dt_leader *l)
     }
 }
 
+/* Those that do not answer to the proposal leave as well. */
+static void end_waiting(struct dt_leader *l)
+{
+    for (int i = 0; i < l->roster.count && l->phase == DT_PROPOSING; i++)
+        if (dt_roster_has(&l->roster, i) && !l->roster.posts[i].accepts)
+            dt_life_lose(l, i, "it has not accepted the next epoch");
+}
+
 void dt_life_look(struct dt_leader *l)
 {
     const bool due = dt_clock_now() >= l->deadline;
@@ -433,6 +522,8 @@ void dt_life_look(struct dt_leader *l)
     else if (l->phase == DT_CLAIMING && due) {
         dt_errand_end(&l->claim);
         note_claim(l, DT_CLAIM_FAILED);
-    } else if (l->phase == DT_ENDING && due)
+    } else if (l->phase == DT_PROPOSING && due)
+        end_waiting(l);
+    else if (l->phase == DT_ENDING && due)
         dt_life_end_others(l);
 }

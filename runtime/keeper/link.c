@@ -83,10 +83,20 @@ int dt_keeper_follow(struct dt_keeper *k, struct dt_error *err)
     return fd < 0 ? -1 : 0;
 }
 
-void dt_keeper_say_hello(struct dt_keeper *k)
+int dt_keeper_say_hello(struct dt_keeper *k, struct dt_error *err)
 {
-    dt_keeper_tell(k, DT_WIRE_HELLO, &k->hello, sizeof(k->hello), k->host,
-                   strlen(k->host) + 1);
+    const bool knows = k->roster.epoch > 0;
+    const size_t host = strlen(k->host) + 1;
+    const size_t bytes = host + (knows ? dt_view_bytes(&k->roster) : 0);
+    uint8_t *tail = malloc(bytes);
+    if (!tail)
+        return dt_error_set(err, EX_OSERR, "keeper: no memory");
+    memcpy(tail, k->host, host);
+    if (knows)
+        dt_view_put(&k->roster, tail + host);
+    dt_keeper_tell(k, DT_WIRE_HELLO, &k->hello, sizeof(k->hello), tail, bytes);
+    free(tail);
+    return 0;
 }
 
 /* The others go on without this node, or end without a word. */

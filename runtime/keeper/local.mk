@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/keeper/agree.c \
 	runtime/keeper/begin.c \
+	runtime/keeper/claim.c \
 	runtime/keeper/elect.c \
 	runtime/keeper/errand.c \
 	runtime/keeper/fence.c \
 	runtime/keeper/guests.c \
+	runtime/keeper/heed.c \
 	runtime/keeper/keeper.c \
 	runtime/keeper/keeper.h \
 	runtime/keeper/keeper_impl.h \
@@ -12,8 +15,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/keeper/life.c \
 	runtime/keeper/link.c \
 	runtime/keeper/members.c \
+	runtime/keeper/outlook.c \
 	runtime/keeper/pace.c \
-	runtime/keeper/quorum.c \
 	runtime/keeper/reach.c \
 	runtime/keeper/roster.c \
 	runtime/keeper/tend.c \

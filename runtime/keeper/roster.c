@@ -11,14 +11,15 @@
 int dt_roster_init(struct dt_roster *roster, int count)
 {
     const size_t n = (size_t)count;
-    *roster = (struct dt_roster){.count = count};
+    *roster = (struct dt_roster){.count = count, .ballot = -1};
     roster->posts = calloc(n, sizeof(*roster->posts));
     roster->rows = calloc(n, sizeof(*roster->rows));
     roster->hosts = calloc(n, sizeof(*roster->hosts));
     if (!roster->posts || !roster->rows || !roster->hosts)
         return -1;
     for (int i = 0; i < count; i++)
-        roster->posts[i] = (struct dt_post){DT_WIRE_SPARE, DT_WIRE_LOST};
+        roster->posts[i] =
+            (struct dt_post){.rank = DT_WIRE_SPARE, .left = DT_WIRE_LOST};
     return 0;
 }
 

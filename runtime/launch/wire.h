@@ -32,17 +32,21 @@ enum dt_wire_type {
     DT_WIRE_NOTE, /* text: why it is going to end */
 
     /* keeper to the leader */
-    DT_WIRE_HELLO, /* struct dt_wire_hello, then the host's name */
-    DT_WIRE_DOWN,  /* struct dt_wire_down, then the worker's note */
+    DT_WIRE_HELLO,  /* struct dt_wire_hello, the host's name, and, for a new
+                     * leader, the view of the keeper
+                     */
+    DT_WIRE_DOWN,   /* struct dt_wire_down, then the worker's note */
+    DT_WIRE_ACCEPT, /* struct dt_wire_accept: as proposed */
 
     /* leader to the keepers */
-    DT_WIRE_TABLE, /* one struct dt_wire_row a keeper, then their hosts */
-    DT_WIRE_GO,    /* struct dt_wire_go, an int32_t rank or DT_WIRE_SPARE or
-                    * DT_WIRE_LOST a keeper, the losses: start the worker
-                    */
-    DT_WIRE_STOP,  /* end the worker */
-    DT_WIRE_LEAVE, /* the others go on without this node */
-    DT_WIRE_BYE,   /* struct dt_wire_down: the end of all, and its cause */
+    DT_WIRE_TABLE,   /* one struct dt_wire_row a keeper, then their hosts */
+    DT_WIRE_PROPOSE, /* a view: which nodes the next epoch is to have */
+    DT_WIRE_GO,      /* struct dt_wire_go, a view, the losses: start the
+                      * worker
+                      */
+    DT_WIRE_STOP,    /* end the worker */
+    DT_WIRE_LEAVE,   /* the others go on without this node */
+    DT_WIRE_BYE,     /* struct dt_wire_down: the end of all, and its cause */
 
     DT_WIRE_BEAT, /* both ways; of a keeper: struct dt_wire_beat */
     DT_WIRE_TYPES,
@@ -85,10 +89,24 @@ struct dt_wire_beat {
 /* In place of a rank. */
 enum { DT_WIRE_SPARE = -1, DT_WIRE_LOST = -2 };
 
-struct dt_wire_go {
-    int32_t restarts;
-    uint32_t port;  /* a new MASTER_PORT for the workers; 0: the old one */
+/* A view is this, and one struct dt_wire_post a keeper. */
+struct dt_wire_view {
     uint32_t epoch; /* 1, and how often nodes have left the step */
+    int32_t ballot; /* the leader whose proposal was accepted; -1: none */
+    int32_t restarts;
+};
+
+struct dt_wire_post {
+    int32_t rank; /* or DT_WIRE_SPARE, DT_WIRE_LOST */
+    int32_t votes, next;
+};
+
+struct dt_wire_accept {
+    uint32_t epoch; /* the one before that which was proposed */
+};
+
+struct dt_wire_go {
+    uint32_t port; /* a new MASTER_PORT for the workers; 0: the old one */
 };
 
 struct dt_wire {

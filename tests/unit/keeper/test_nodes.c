@@ -150,6 +150,28 @@ static void half_of_the_nodes_go_on_with_the_file_of_the_epoch(void **state)
     }
 }
 
+/* As if a leader had written it, and was lost before it could tell. */
+static void a_file_of_others_stops_half_and_no_majority(void **state)
+{
+    char step[DT_EPOCH_STEP_BYTES];
+    (void)state;
+    for (int size = 2; size < 4; size++) {
+        open_step(size, 1, 0, 1);
+        use_directory(size == 2 ? "taken2" : "taken3");
+        dt_epoch_step(scene.options.secret, step);
+        assert_int_equal(dt_epoch_claim(scene.options.dir, step, 2, "others"),
+                         DT_CLAIM_OURS);
+        start_step(size);
+        lose(1);
+        end_step();
+        expect(size == 2 ? (int[]){UNAVAILABLE, SIGKILL}
+                         : (int[]){0, SIGKILL, 0});
+        has("n1: other nodes of the step go on: this part of it ends\n",
+            size == 2);
+        has("2 ranks are left of 3: all ranks start again", size == 3);
+    }
+}
+
 static void half_without_a_directory_ends(void **state)
 {
     (void)state;
@@ -262,6 +284,7 @@ int main(void)
         cmocka_unit_test(fewer_ranks_go_on_without_a_spare),
         cmocka_unit_test(the_next_keeper_leads_when_the_leader_is_lost),
         cmocka_unit_test(half_of_the_nodes_go_on_with_the_file_of_the_epoch),
+        cmocka_unit_test(a_file_of_others_stops_half_and_no_majority),
         cmocka_unit_test(half_without_a_directory_ends),
         cmocka_unit_test(less_than_half_ends_even_with_a_directory),
         cmocka_unit_test(a_step_ends_when_nothing_takes_a_place),

@@ -232,14 +232,17 @@ static void one_side_has_an_epoch(void **state)
     snprintf(set, sizeof(set), "%s 1", step);
     setenv(DT_EPOCH_ENV, set, 1);
     assert_false(dt_epoch_is_over(dir));
-    assert_int_equal(dt_epoch_claim(dir, step, 2), DT_CLAIM_OURS);
-    assert_int_equal(dt_epoch_claim(dir, step, 2), DT_CLAIM_LOST);
-    assert_int_equal(dt_epoch_claim(dir, other, 2), DT_CLAIM_OURS);
+    assert_int_equal(dt_epoch_claim(dir, step, 2, "ab"), DT_CLAIM_OURS);
+    assert_int_equal(dt_epoch_claim(dir, step, 2, "ac"), DT_CLAIM_LOST);
+    assert_int_equal(dt_epoch_claim(dir, step, 2, "a"), DT_CLAIM_LOST);
+    assert_int_equal(dt_epoch_claim(dir, step, 2, "ab"), DT_CLAIM_OURS);
+    assert_int_equal(dt_epoch_claim(dir, other, 2, "ac"), DT_CLAIM_OURS);
     assert_true(dt_epoch_is_over(dir));
     snprintf(set, sizeof(set), "%s 2", step);
     setenv(DT_EPOCH_ENV, set, 1);
     assert_false(dt_epoch_is_over(dir));
-    assert_int_equal(dt_epoch_claim("/proc/none", step, 2), DT_CLAIM_FAILED);
+    assert_int_equal(dt_epoch_claim("/proc/none", step, 2, "ab"),
+                     DT_CLAIM_FAILED);
     unsetenv(DT_EPOCH_ENV);
 }
 

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* claim.c - the file of an epoch */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/epoch.h"
+#include "base/file.h"
+#include "keeper/keeper_impl.h"
+
+/* Creates the file, unless it exists. -1: it cannot be written. */
+static int create(const char *path, const char *proposal)
+{
+    const size_t bytes = strlen(proposal);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return errno == EEXIST ? 0 : -1;
+    const bool written = write(fd, proposal, bytes) == (ssize_t)bytes;
+    return fsync(fd) < 0 || close(fd) < 0 || !written ? -1 : 0;
+}
+
+/* Which proposal the file has is read back, as on a file system over a network
+ * the answer to a create that was sent twice may be wrong.
+ */
+static enum dt_claim read_back(const char *path, const char *proposal)
+{
+    char found[DT_EPOCH_PROPOSAL_BYTES] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return DT_CLAIM_FAILED;
+    const ssize_t got = read(fd, found, sizeof(found) - 1);
+    close(fd);
+    return got >= 0 && strcmp(found, proposal) == 0 ? DT_CLAIM_OURS
+                                                    : DT_CLAIM_LOST;
+}
+
+enum dt_claim dt_epoch_claim(const char *dir, const char *step, uint32_t epoch,
+                             const char *proposal)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/" DT_EPOCH_DIR, dir);
+    if (dt_file_mkdirs(path, NULL) < 0)
+        return DT_CLAIM_FAILED;
+    dt_epoch_path(path, dir, step, epoch);
+    return create(path, proposal) < 0 ? DT_CLAIM_FAILED
+                                      : read_back(path, proposal);
+}
+
+void dt_epoch_step(const char *secret, char step[DT_EPOCH_STEP_BYTES])
+{
+    static const uint8_t word[DT_SIPHASH_BYTES] = "dt.epoch";
+    uint8_t hash[DT_SIPHASH_BYTES];
+    dt_siphash(word, secret, strlen(secret), hash);
+    for (size_t i = 0; i < DT_EPOCH_STEP_BYTES / 2; i++)
+        snprintf(step + 2 * i, 3, "%02x", hash[i]);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* heed.c - a keeper does what its leader says */
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "keeper/keeper_impl.h"
+
+/* Notes who is where. */
+static int take_table(struct dt_keeper *k,
+                      const struct dt_wire_message *message)
+{
+    struct dt_roster *roster = &k->roster;
+    const size_t rows = (size_t)k->count * sizeof(*roster->rows);
+    const char *at = (const char *)message->body + rows;
+    size_t left = message->bytes - rows;
+    if (message->bytes < rows)
+        return -1;
+    memcpy(roster->rows, message->body, rows);
+    for (int i = 0; i < k->count; i++) {
+        const size_t length = strnlen(at, left);
+        if (length == left || length >= DT_KEEPER_HOST_BYTES)
+            return -1;
+        memcpy(roster->hosts[i], at, length + 1);
+        at += length + 1;
+        left -= length + 1;
+        roster->rows[i].address[DT_WIRE_ADDRESS_BYTES - 1] = '\0';
+    }
+    return 0;
+}
+
+/* Accepts what the leader proposes. */
+static int take_proposal(struct dt_keeper *k,
+                         const struct dt_wire_message *message)
+{
+    struct dt_roster *roster = &k->roster;
+    if (dt_view_take_proposal(roster, message->body, message->bytes) < 0)
+        return -1;
+    const struct dt_wire_accept accept = {roster->epoch};
+    dt_keeper_tell(k, DT_WIRE_ACCEPT, &accept, sizeof(accept), NULL, 0);
+    return 0;
+}
+
+/* A life begins; whoever has no rank in it waits. */
+static int take_go(struct dt_keeper *k, const struct dt_wire_message *message)
+{
+    struct dt_roster *roster = &k->roster;
+    const uint8_t *at = (const uint8_t *)message->body;
+    struct dt_wire_go go;
+    if (message->bytes < sizeof(go) || k->worker.pid != 0)
+        return -1;
+    memcpy(&go, at, sizeof(go));
+    at += sizeof(go);
+    if (dt_view_take_life(roster, at, message->bytes - sizeof(go),
+                          message->life) < 0)
+        return -1;
+    k->kill_at = 0;
+    k->note[0] = '\0';
+    k->is_down = false;
+    at += dt_view_bytes(roster);
+    const size_t rest =
+        message->bytes - (size_t)(at - (const uint8_t *)message->body);
+    const size_t count = rest / sizeof(struct dt_launch_loss);
+    struct dt_launch_loss *losses = calloc(count + 1, sizeof(*losses));
+    if (!losses)
+        return -1;
+    memcpy(losses, at, count * sizeof(*losses));
+    for (size_t i = 0; i < count; i++)
+        losses[i].at = dt_clock_now() - losses[i].at;
+    if (roster->posts[k->id].rank >= 0)
+        dt_keeper_start_worker(k, go.port, losses, count * sizeof(*losses));
+    free(losses);
+    return 0;
+}
+
+void dt_keeper_end(struct dt_keeper *k, int cause)
+{
+    if (k->worker.pid != 0 || k->kill_at > 0 || !k->is_down)
+        k->end = WIFSIGNALED(cause) ? EX_UNAVAILABLE << 8 : cause;
+    k->over = true;
+}
+
+static int take_message(struct dt_keeper *k,
+                        const struct dt_wire_message *message)
+{
+    struct dt_wire_down cause;
+    switch (message->type) {
+    case DT_WIRE_TABLE:
+        return take_table(k, message);
+    case DT_WIRE_PROPOSE:
+        return take_proposal(k, message);
+    case DT_WIRE_GO:
+        return take_go(k, message);
+    case DT_WIRE_STOP:
+        dt_keeper_stop_worker(k);
+        return 0;
+    case DT_WIRE_BYE:
+        if (message->bytes != sizeof(cause))
+            return -1;
+        memcpy(&cause, message->body, sizeof(cause));
+        dt_keeper_end(k, cause.status);
+        return 0;
+    case DT_WIRE_BLOBS:
+    case DT_WIRE_MISSING:
+        if (message->life == k->roster.life)
+            dt_wire_send(&k->worker.wire, message->type, message->life,
+                         message->body, message->bytes, NULL, 0);
+        return 0;
+    case DT_WIRE_LEAVE:
+        dt_keeper_leave(k);
+        return 0;
+    default:
+        return 0; /* a beat */
+    }
+}
+
+void dt_keeper_lose_leader(struct dt_keeper *k, const char *how)
+{
+    if (!k->options->replaces || k->roster.epoch == 0 || k->leader)
+        dt_keeper_end(k, EX_UNAVAILABLE << 8);
+    else
+        dt_keeper_elect(k, how);
+}
+
+void dt_keeper_serve_leader(struct dt_keeper *k)
+{
+    struct dt_wire_message message;
+    int rc = dt_wire_receive(&k->link), bad = errno, found = 0;
+    while (!k->over && (found = dt_wire_next(&k->link, &message)) > 0) {
+        k->heard = dt_clock_now();
+        if (take_message(k, &message) < 0) {
+            found = rc = -1;
+            bad = EPROTO;
+        }
+    }
+    if (!k->over && (rc < 0 || found < 0))
+        dt_keeper_lose_leader(k, strerror(bad));
+}
