@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,20 +45,37 @@ static void note_beat(struct dt_leader *l, int id,
 
 /* --- keepers come --- */
 
-static void list_missing(const struct dt_leader *l, bool fence, char *text)
+/* Adds to a text that begins empty. */
+__attribute__((format(printf, 2, 3))) static void add(char *text,
+                                                      const char *fmt, ...)
+{
+    const size_t used = strlen(text);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text + used, MISSING_BYTES - used, fmt, ap);
+    va_end(ap);
+}
+
+/* Lists the ranks that have not come to a fence. */
+static void list_absent(const struct dt_leader *l, char *text)
 {
     const struct dt_roster *roster = &l->roster;
-    size_t used = 0;
     text[0] = '\0';
-    for (int i = 0; i < roster->count && used < MISSING_BYTES - 1; i++) {
-        const bool came = l->members[i].came;
-        const int rank = fence ? roster->posts[i].rank : i;
-        if (fence ? rank < 0 || dt_fence_has(&l->fence, rank) : came)
-            continue;
-        used += (size_t)snprintf(text + used, MISSING_BYTES - used,
-                                 "%s rank %d%s%s", used > 0 ? "," : "", rank,
-                                 came ? " on " : "", roster->hosts[i]);
+    for (int i = 0; i < roster->count; i++) {
+        const int rank = roster->posts[i].rank;
+        if (rank >= 0 && !dt_fence_has(&l->fence, rank))
+            add(text, "%s rank %d on %s", text[0] ? "," : "", rank,
+                roster->hosts[i]);
     }
+}
+
+/* Lists the tasks whose keepers have not come; they have no ranks yet. */
+static void list_missing(const struct dt_leader *l, char *text)
+{
+    text[0] = '\0';
+    for (int i = 0; i < l->roster.count; i++)
+        if (!l->members[i].came)
+            add(text, "%s task %d", text[0] ? "," : "", i);
 }
 
 /* Sends who is where to all. */
@@ -170,7 +188,7 @@ static void note_message(struct dt_leader *l, int id,
         note_fence(l, id, message);
         break;
     case DT_WIRE_WHO:
-        list_missing(l, true, missing);
+        list_absent(l, missing);
         dt_leader_send(l, id, DT_WIRE_MISSING, missing, strlen(missing), NULL,
                        0);
         break;
@@ -279,7 +297,7 @@ static void end_joining(struct dt_leader *l)
         dt_life_begin(l);
         return;
     }
-    list_missing(l, false, missing);
+    list_missing(l, missing);
     fprintf(stderr,
             "disttrain: not all keepers arrived within %d ms; missing:%s\n",
             l->options->timeout_ms, missing);

@@ -371,13 +371,18 @@ static void note_lost(struct dt_leader *l, int node)
 /* The step cannot do without a keeper. */
 static void end_with(struct dt_leader *l, int id, const char *how)
 {
+    const int rank = l->roster.posts[id].rank;
     const struct dt_wire_down cause = {
-        .rank = id, .status = EX_UNAVAILABLE << 8, .step = l->verdict.best};
+        .rank = rank, .status = EX_UNAVAILABLE << 8, .step = l->verdict.best};
+    char whose[32] = "a spare";
+    if (rank >= 0)
+        snprintf(whose, sizeof(whose), "rank %d", rank);
+    else if (l->roster.epoch == 0) /* nobody has a rank yet */
+        snprintf(whose, sizeof(whose), "task %d", id);
     fprintf(stderr,
-            "disttrain: lost the keeper of rank %d on %s: %s; a step cannot "
-            "replace it: launch.max_restarts and launch.requeue start "
-            "another one\n",
-            id, l->roster.hosts[id], how);
+            "disttrain: lost the keeper of %s on %s: %s; a step cannot replace "
+            "it: launch.max_restarts and launch.requeue start another one\n",
+            whose, l->roster.hosts[id], how);
     dt_life_end(l, &cause);
 }
 

@@ -144,7 +144,7 @@ int dt_reach_leader(const struct dt_keeper_options *options, int id, int count,
         return dt_error_set(err, EX_TEMPFAIL,
                             "stopped by a signal before the first step");
     return dt_error_set(err, EX_UNAVAILABLE,
-                        "keeper: rank %d cannot reach that of rank 0 at %s:%s "
+                        "keeper: task %d cannot reach that of task 0 at %s:%s "
                         "within %d ms: %s",
                         id, host, port, options->timeout_ms,
                         dt_handshake_error(bad));

@@ -27,6 +27,7 @@ enum { SCENE_MOST = 8 };
 struct scene {
     int size, started;
     int ranks_per_node; /* 0: 2 */
+    int in_turn;        /* tasks are dealt to so many nodes; 0: one by one */
     char port[16];
     char *argv[3];
     struct dt_keeper_options options;
@@ -107,10 +108,11 @@ static inline void scene_task(const struct scene *s, int rank)
     scene_set("SLURM_PROCID", rank);
     scene_set("SLURM_STEP_NUM_TASKS", s->size);
     const int each = s->ranks_per_node ? s->ranks_per_node : 2;
+    const int on = s->in_turn ? rank % s->in_turn : rank / each;
     char node[16];
-    snprintf(node, sizeof(node), "n%d", rank / each + 1);
+    snprintf(node, sizeof(node), "n%d", on + 1);
     setenv("SLURMD_NODENAME", node, 1);
-    scene_set("SLURM_NODEID", rank / each);
+    scene_set("SLURM_NODEID", on);
     scene_set("RANK", rank);
     scene_set("WORLD_SIZE", s->size);
     scene_set("LOCAL_RANK", rank % each);

@@ -260,7 +260,7 @@ static void who_seeks_ends_at_its_deadline_or_by_a_signal(void **state)
     assert_int_equal(dt_reach_leader(&hasty, 1, SIZE, -1, &err), -1);
     assert_int_equal(err.status, EX_UNAVAILABLE);
     snprintf(want, sizeof(want),
-             "keeper: rank 1 cannot reach that of rank 0 at 127.0.0.1:%s "
+             "keeper: task 1 cannot reach that of task 0 at 127.0.0.1:%s "
              "within 20 ms: Connection refused",
              port);
     assert_string_equal(err.text, want);

@@ -252,8 +252,8 @@ static void keepers_that_do_not_come_are_named(void **state)
     scene_start_rank(&scene, 2);
     scene_end(&scene);
     expect_all(UNAVAILABLE);
-    has("disttrain: not all keepers arrived within 300 ms; missing: rank 1, "
-        "rank 3\n",
+    has("disttrain: not all keepers arrived within 300 ms; missing: task 1, "
+        "task 3\n",
         1);
     has("started", 0);
 }

@@ -252,6 +252,23 @@ static void who_was_stopped_and_replaced_ends(void **state)
     }
 }
 
+/* Tasks 0 and 2 are on the first node, and the second one is a spare. */
+static void a_lost_keeper_is_named_by_its_rank(void **state)
+{
+    (void)state;
+    for (int lost = 1; lost < 3; lost++) {
+        open_step(4, 1, 1, 0);
+        scene.in_turn = 2;
+        scene.options.replaces = false;
+        start_step(2);
+        lose(lost);
+        end_step();
+        has(lost == 1 ? "lost the keeper of a spare on n2: "
+                      : "lost the keeper of rank 1 on n1: ",
+            1);
+    }
+}
+
 static void a_lost_spare_leaves_the_ranks_where_they_are(void **state)
 {
     (void)state;
@@ -289,6 +306,7 @@ int main(void)
         cmocka_unit_test(less_than_half_ends_even_with_a_directory),
         cmocka_unit_test(a_step_ends_when_nothing_takes_a_place),
         cmocka_unit_test(who_was_stopped_and_replaced_ends),
+        cmocka_unit_test(a_lost_keeper_is_named_by_its_rank),
         cmocka_unit_test(a_lost_spare_leaves_the_ranks_where_they_are),
         cmocka_unit_test(who_is_told_to_end_is_not_replaced),
     };
