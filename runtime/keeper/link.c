@@ -27,12 +27,20 @@ bool dt_keeper_number(const char *name, int *number)
            value <= INT_MAX;
 }
 
+/* Whether a signal asks this task to end. A program that is not ours may go on
+ * after SIGUSR1, SIGUSR2 or SIGHUP: its end tells.
+ */
+static bool asks(const struct dt_keeper *k, uint32_t signal)
+{
+    return signal == SIGTERM || signal == SIGINT ||
+           (signal != SIGCHLD && k->options->trains);
+}
+
 void dt_keeper_read_signals(struct dt_keeper *k)
 {
     struct signalfd_siginfo info;
     while (read(k->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
-        if (info.ssi_signo != SIGCHLD)
-            k->asked = true;
+        k->asked |= asks(k, info.ssi_signo);
 }
 
 void dt_keeper_tell(struct dt_keeper *k, enum dt_wire_type type,

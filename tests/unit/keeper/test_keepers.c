@@ -154,6 +154,34 @@ static void who_is_told_to_end_is_not_started_again(void **state)
     assert_true(scene.statuses[0] == SIGINT || scene.statuses[1] == SIGINT);
 }
 
+/* A signal that a program takes for something else is no request to end. */
+static void who_goes_on_after_a_signal_is_started_again(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        const int signal = (int[]){SIGUSR1, SIGUSR2, SIGHUP}[i];
+        scene_open(&scene, 2,
+                   "trap 'echo saved' USR1 USR2 HUP; rm -f $W/fails$R\n"
+                   "[ $LIFE = 1 ] && exit 0; echo ready\n"
+                   "until [ -e $W/fails$R ]; do sleep 0.02; done; exit 1");
+        scene_start(&scene);
+        scene_await(&scene, "ready", 2);
+        scene_signal(&scene, signal);
+        scene_await(&scene, "saved", 2);
+        scratch_write("fails1", "", 0);
+        scene_end(&scene);
+        has("start again", 1);
+        expect_all(0);
+    }
+    /* a program that knows no better is killed by it */
+    scene_open(&scene, 2, "echo ready; exec sleep 1000");
+    scene_start(&scene);
+    scene_await(&scene, "ready", 2);
+    scene_signal(&scene, SIGUSR1);
+    scene_end(&scene);
+    has("start again", 0);
+}
+
 static void who_is_told_to_end_while_others_are_missing_ends(void **state)
 {
     sigset_t set, before;
@@ -334,6 +362,7 @@ int main(void)
         cmocka_unit_test(each_task_ends_as_its_worker_does_when_no_try_is_left),
         cmocka_unit_test(processes_of_a_worker_end_with_it),
         cmocka_unit_test(who_is_told_to_end_is_not_started_again),
+        cmocka_unit_test(who_goes_on_after_a_signal_is_started_again),
         cmocka_unit_test(who_is_told_to_end_while_others_are_missing_ends),
         cmocka_unit_test(a_worker_that_ignores_the_end_is_killed),
         cmocka_unit_test(a_lost_keeper_ends_the_others),
