@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/net.h"
 #include "keeper/keeper_impl.h"
 
 enum { FIRST_MS = 500 /* by which the cause ends before the others */ };
@@ -74,22 +73,12 @@ void dt_life_leave_node(struct dt_leader *l)
 
 /* --- the beginning of a life --- */
 
-/* A port that was free just now, on the host of the leader; 0: none is known.
- */
-static unsigned find_port(void)
-{
-    unsigned port = 0;
-    int fd = dt_net_listen(NULL, &port, NULL);
-    if (fd >= 0)
-        close(fd);
-    return fd < 0 ? 0 : port;
-}
-
 /* Sends to all who has which rank, and the losses to record. */
 static int send_go(struct dt_leader *l)
 {
     const struct dt_verdict *verdict = &l->verdict;
-    const struct dt_wire_go go = {l->options->trains ? 0 : find_port()};
+    const struct dt_wire_go go = {
+        l->members[dt_roster_find(&l->roster, 0)].free};
     const size_t view = dt_view_bytes(&l->roster);
     const size_t bytes = view + verdict->loss_count * sizeof(*verdict->losses);
     uint8_t *tail = malloc(bytes);

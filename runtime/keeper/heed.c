@@ -40,7 +40,8 @@ static int take_proposal(struct dt_keeper *k,
     struct dt_roster *roster = &k->roster;
     if (dt_view_take_proposal(roster, message->body, message->bytes) < 0)
         return -1;
-    const struct dt_wire_accept accept = {roster->epoch};
+    const struct dt_wire_accept accept = {roster->epoch,
+                                          dt_worker_find_port(k->options)};
     dt_keeper_tell(k, DT_WIRE_ACCEPT, &accept, sizeof(accept), NULL, 0);
     return 0;
 }

@@ -401,6 +401,7 @@ struct dt_member {
     struct dt_wire wire;
     bool came;
     double heard, told; /* the last message from and to it */
+    uint32_t free;      /* a port that was free on its host then; or 0 */
     /* for a new leader: the life that its worker has ended in, 0 for none, and
      * how; and how this keeper was lost
      */
@@ -561,6 +562,11 @@ void dt_worker_fini(struct dt_worker *worker);
 int dt_worker_start(struct dt_worker *worker,
                     const struct dt_keeper_options *options, char *const *argv,
                     int restarts, unsigned port, struct dt_error *err);
+
+/* A port that is free just now on this host, for a program that is not ours; 0:
+ * none is known.
+ */
+uint32_t dt_worker_find_port(const struct dt_keeper_options *options);
 
 /* How far it is. */
 void dt_worker_look(const struct dt_worker *worker, struct dt_wire_beat *beat);

@@ -137,6 +137,7 @@ static void note_hello(struct dt_leader *l, int id,
         dt_view_learn(roster, host + bytes, rest - bytes, message->life);
         leave_strangers(l);
     }
+    m->free = hello.free;
     m->came = true;
     if (l->phase != DT_JOINING || roster->epoch > 0 || !have_all_come(l))
         return;

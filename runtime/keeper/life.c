@@ -202,6 +202,7 @@ void dt_life_note_accept(struct dt_leader *l, int id,
     memcpy(&accept, message->body, sizeof(accept));
     if (accept.epoch != l->roster.epoch)
         return;
+    l->members[id].free = accept.free;
     l->roster.posts[id].accepts = true;
     if (dt_agree_is_complete(&l->roster))
         end_proposing(l);
@@ -303,6 +304,7 @@ void dt_life_note_down(struct dt_leader *l, int id,
     snprintf(told.note, sizeof(told.note), "%.*s",
              (int)(message->bytes - sizeof(told.down)),
              (const char *)message->body + sizeof(told.down));
+    l->members[id].free = told.down.free;
     if (l->phase == DT_JOINING) { /* a new leader, who may not know the rank */
         l->members[id].life = message->life;
         l->members[id].ending = told;

@@ -99,6 +99,7 @@ int dt_keeper_say_hello(struct dt_keeper *k, struct dt_error *err)
     uint8_t *tail = malloc(bytes);
     if (!tail)
         return dt_error_set(err, EX_OSERR, "keeper: no memory");
+    k->hello.free = dt_worker_find_port(k->options);
     memcpy(tail, k->host, host);
     if (knows)
         dt_view_put(&k->roster, tail + host);

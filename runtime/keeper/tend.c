@@ -31,6 +31,7 @@ static bool is_asking(int status)
 
 void dt_keeper_tell_down(struct dt_keeper *k)
 {
+    k->down.free = dt_worker_find_port(k->options);
     dt_keeper_tell(k, DT_WIRE_DOWN, &k->down, sizeof(k->down), k->note,
                    strlen(k->note));
 }

@@ -17,6 +17,7 @@
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/inherited.h"
+#include "base/net.h"
 #include "base/proc.h"
 #include "keeper/keeper_impl.h"
 
@@ -52,6 +53,15 @@ void dt_worker_fini(struct dt_worker *worker)
     dt_board_close(worker->board);
     if (worker->state >= 0)
         close(worker->state);
+}
+
+uint32_t dt_worker_find_port(const struct dt_keeper_options *options)
+{
+    unsigned port = 0;
+    int fd = options->trains ? -1 : dt_net_listen(NULL, &port, NULL);
+    if (fd >= 0)
+        close(fd);
+    return fd < 0 ? 0 : port;
 }
 
 static void set_number(const char *name, long value)

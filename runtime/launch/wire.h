@@ -58,9 +58,13 @@ struct dt_wire_world {
     int32_t restarts; /* of the workers of this step so far */
 };
 
+/* A keeper of a program that is not ours names a port with each message that
+ * may come before a start: the next MASTER_PORT, if it has rank 0 then.
+ */
 struct dt_wire_hello {
     int32_t node;
     uint32_t port; /* at which the keeper listens */
+    uint32_t free; /* a port that is free on its host; 0: none is known */
 };
 
 enum { DT_WIRE_ADDRESS_BYTES = 48 };
@@ -77,6 +81,7 @@ struct dt_wire_down {
     int32_t asked;   /* a signal told its keeper to end */
     int32_t stopped; /* the keeper has ended it */
     int32_t starved; /* the kernel has, because memory ran out */
+    uint32_t free;   /* as in hello */
 };
 
 struct dt_wire_beat {
@@ -103,6 +108,7 @@ struct dt_wire_post {
 
 struct dt_wire_accept {
     uint32_t epoch; /* the one before that which was proposed */
+    uint32_t free;  /* as in hello */
 };
 
 struct dt_wire_go {

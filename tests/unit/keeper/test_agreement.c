@@ -31,13 +31,15 @@ enum {
     EPOCHS = 32,
     SEEDS = 2000,
     FILES = 1024,
+    PORTS = 1000,  /* of a keeper */
     MOVES = 20000, /* of one step, far more than it makes */
 };
 
 /* A keeper, and the leader in its process. */
 struct actor {
     struct dt_keeper k;
-    bool dead;     /* killed, or its node */
+    struct dt_keeper_options options; /* those of the play */
+    bool dead;                        /* killed, or its node */
     bool silent;   /* dead without a word: nobody sees a connection end */
     bool down_due; /* its worker is ending */
     bool electing; /* and asks this one: */
@@ -122,8 +124,18 @@ static struct actor *actor_of(struct dt_keeper *k)
     return &play.all[k->id];
 }
 
+/* Each keeper has ports of its own. */
+uint32_t dt_worker_find_port(const struct dt_keeper_options *options)
+{
+    for (int i = 0; i < play.count; i++)
+        if (play.all[i].k.options == options)
+            return PORTS * (1 + (uint32_t)i) + draw(PORTS);
+    return 0;
+}
+
 void dt_keeper_tell_down(struct dt_keeper *k)
 {
+    k->down.free = dt_worker_find_port(k->options);
     dt_keeper_tell(k, DT_WIRE_DOWN, &k->down, sizeof(k->down), "", 0);
 }
 
@@ -140,7 +152,8 @@ void dt_keeper_report_down(struct dt_keeper *k, int status)
 void dt_keeper_start_worker(struct dt_keeper *k, unsigned port,
                             const void *losses, size_t losses_bytes)
 {
-    (void)port;
+    must((int)port / PORTS == 1 + dt_roster_find(&k->roster, 0),
+         "the port is one of the host of rank 0");
     (void)losses;
     (void)losses_bytes;
     k->worker.pid = INT_MAX;
@@ -288,7 +301,8 @@ static void begin_step(struct rules rules)
     };
     for (int i = 0; i < play.count; i++) {
         struct actor *a = &play.all[i];
-        a->k = (struct dt_keeper){.options = &play.options,
+        a->options = play.options;
+        a->k = (struct dt_keeper){.options = &a->options,
                                   .id = i,
                                   .count = play.count,
                                   .hello = {.node = node_of(i)},
