@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -45,11 +46,20 @@ bool dt_errand_done(struct dt_errand *errand, int *result)
     return true;
 }
 
+/* The child alone can write to the pipe, until its end. */
+pid_t dt_errand_pid(const struct dt_errand *errand)
+{
+    struct pollfd p = {errand->fd, POLLIN, 0};
+    return errand->pid != 0 && poll(&p, 1, 0) == 0 ? errand->pid : 0;
+}
+
 void dt_errand_end(struct dt_errand *errand)
 {
+    const pid_t pid = dt_errand_pid(errand);
     if (errand->pid == 0)
         return;
-    kill(errand->pid, SIGKILL);
+    if (pid != 0)
+        kill(pid, SIGKILL);
     close(errand->fd);
     *errand = (struct dt_errand){.fd = -1};
 }

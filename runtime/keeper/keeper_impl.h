@@ -212,6 +212,11 @@ int dt_errand_start(struct dt_errand *errand, dt_errand_f *run,
 /* Whether it has ended; its result is from 0 to 255, or -1 if it has failed. */
 bool dt_errand_done(struct dt_errand *errand, int *result);
 
+/* Its process; 0: it is about to end or has ended, and as it was perhaps reaped
+ * with other children, another process may have this number.
+ */
+pid_t dt_errand_pid(const struct dt_errand *errand);
+
 /* Kills it; repeating this does nothing. */
 void dt_errand_end(struct dt_errand *errand);
 

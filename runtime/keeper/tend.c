@@ -200,7 +200,7 @@ void dt_keeper_serve_worker(struct dt_keeper *k)
 
 pid_t dt_keeper_errand(const struct dt_keeper *k)
 {
-    return k->leader ? k->leader->shrink.pid : 0;
+    return k->leader ? dt_errand_pid(&k->leader->shrink) : 0;
 }
 
 bool dt_keeper_end_worker(struct dt_keeper *k)

@@ -219,6 +219,11 @@ bool dt_errand_done(struct dt_errand *errand, int *result)
     return false;
 }
 
+pid_t dt_errand_pid(const struct dt_errand *errand)
+{
+    return errand->pid;
+}
+
 void dt_errand_end(struct dt_errand *errand)
 {
     errand->pid = 0;
