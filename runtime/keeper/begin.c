@@ -76,23 +76,31 @@ void dt_life_leave_node(struct dt_leader *l)
 /* Sends to all who has which rank, and the losses to record. */
 static int send_go(struct dt_leader *l)
 {
-    const struct dt_verdict *verdict = &l->verdict;
     const struct dt_wire_go go = {
         l->members[dt_roster_find(&l->roster, 0)].free};
-    const size_t view = dt_view_bytes(&l->roster);
-    const size_t bytes = view + verdict->loss_count * sizeof(*verdict->losses);
-    uint8_t *tail = malloc(bytes);
-    if (!tail)
+    const size_t bytes = dt_view_bytes(&l->roster);
+    uint8_t *view = malloc(bytes);
+    if (!view)
         return -1;
-    dt_view_put(&l->roster, tail);
-    for (size_t i = 0; i < verdict->loss_count; i++) {
-        struct dt_launch_loss loss = verdict->losses[i];
-        loss.at = dt_clock_now() - loss.at;
-        memcpy(tail + view + i * sizeof(loss), &loss, sizeof(loss));
-    }
-    dt_leader_send_all(l, DT_WIRE_GO, &go, sizeof(go), tail, bytes);
-    free(tail);
+    dt_view_put(&l->roster, view);
+    dt_leader_send_all(l, DT_WIRE_GO, &go, sizeof(go), view, bytes);
+    free(view);
     return 0;
+}
+
+/* All keepers hear of the past, as one of them may have to lead. */
+static int note_past(struct dt_leader *l)
+{
+    const struct dt_verdict *verdict = &l->verdict;
+    l->roster.past = (struct dt_wire_past){
+        .best = verdict->best,
+        .restarts = verdict->restarts,
+        .fruitless = (int32_t)verdict->fruitless,
+        .gone = l->gone_all,
+        .cause = verdict->cause,
+    };
+    return dt_roster_note_losses(&l->roster, verdict->losses,
+                                 verdict->loss_count);
 }
 
 void dt_life_start(struct dt_leader *l)
@@ -107,9 +115,8 @@ void dt_life_start(struct dt_leader *l)
     dt_pace_begin(&l->pace);
     l->phase = DT_RUNNING;
     memset(l->endings, 0, (size_t)roster->count * sizeof(*l->endings));
-    roster->restarts = l->verdict.restarts;
     dt_agree_begin(roster);
-    if (send_go(l) == 0)
+    if (note_past(l) == 0 && send_go(l) == 0)
         return;
     fprintf(stderr, "disttrain: keeper: no memory for %d ranks\n",
             roster->size);

@@ -62,19 +62,8 @@ static int take_go(struct dt_keeper *k, const struct dt_wire_message *message)
     k->kill_at = 0;
     k->note[0] = '\0';
     k->is_down = false;
-    at += dt_view_bytes(roster);
-    const size_t rest =
-        message->bytes - (size_t)(at - (const uint8_t *)message->body);
-    const size_t count = rest / sizeof(struct dt_launch_loss);
-    struct dt_launch_loss *losses = calloc(count + 1, sizeof(*losses));
-    if (!losses)
-        return -1;
-    memcpy(losses, at, count * sizeof(*losses));
-    for (size_t i = 0; i < count; i++)
-        losses[i].at = dt_clock_now() - losses[i].at;
     if (roster->posts[k->id].rank >= 0)
-        dt_keeper_start_worker(k, go.port, losses, count * sizeof(*losses));
-    free(losses);
+        dt_keeper_start_worker(k, go.port);
     return 0;
 }
 

@@ -53,7 +53,9 @@ struct dt_roster {
     uint32_t epoch; /* 0: no life has begun */
     int ballot; /* whose proposal of the next epoch was accepted; -1: none */
     uint32_t life;
-    int restarts;
+    struct dt_wire_past past;
+    struct dt_launch_loss *losses; /* that the workers are to record */
+    size_t loss_count;
 };
 
 /* `count` spares. -1: no memory; dt_roster_fini in any case. */
@@ -62,6 +64,10 @@ void dt_roster_fini(struct dt_roster *roster);
 
 /* Makes `to`, which is nothing yet, a copy. -1: no memory. */
 int dt_roster_copy(struct dt_roster *to, const struct dt_roster *from);
+
+/* Replaces the losses by a copy of these. -1: no memory, and there are none. */
+int dt_roster_note_losses(struct dt_roster *roster, const void *losses,
+                          size_t count);
 
 /* Numbers the keepers of all nodes but the last `spares` in the order of their
  * ids. -1: there are not so many nodes, or no memory.
@@ -659,10 +665,9 @@ void dt_keeper_tell_down(struct dt_keeper *keeper);
 void dt_keeper_report_down(struct dt_keeper *keeper, int status);
 
 /* Starts the worker of the life that begins; a failure is reported as its end.
- * `port` is a new MASTER_PORT, or 0; `losses` are to be recorded.
+ * `port` is a new MASTER_PORT, or 0.
  */
-void dt_keeper_start_worker(struct dt_keeper *keeper, unsigned port,
-                            const void *losses, size_t losses_bytes);
+void dt_keeper_start_worker(struct dt_keeper *keeper, unsigned port);
 
 /* Ends the worker, which may report its own error first. A program that is not
  * ours is asked, as by Slurm.

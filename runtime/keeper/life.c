@@ -360,6 +360,8 @@ static void note_lost(struct dt_leader *l, int node)
             continue;
         if (l->lost_rank < 0)
             l->lost_rank = rank;
+        if (!l->endings[rank].there)
+            l->endings[rank].down.step = -1; /* it has told none */
         l->endings[rank].lost = true;
         l->endings[rank].down.stopped = false;
         l->endings[rank].down.status = EX_UNAVAILABLE << 8;
@@ -461,6 +463,25 @@ static void note_ends(struct dt_leader *l)
     }
 }
 
+/* What a new leader knows of the past. -1: no memory. */
+static int take_past(struct dt_leader *l)
+{
+    const struct dt_roster *roster = &l->roster;
+    const struct dt_wire_past *past = &roster->past;
+    const size_t count = roster->loss_count;
+    l->verdict = (struct dt_verdict){.restarts = past->restarts,
+                                     .best = past->best,
+                                     .fruitless = past->fruitless,
+                                     .cause = past->cause,
+                                     .loss_count = count};
+    l->gone_all = past->gone;
+    l->verdict.losses = calloc(count + 1, sizeof(*roster->losses));
+    if (!l->verdict.losses)
+        return -1;
+    memcpy(l->verdict.losses, roster->losses, count * sizeof(*roster->losses));
+    return 0;
+}
+
 /* Who has not come to the new leader is lost, as the leader before. */
 static void begin_anew(struct dt_leader *l)
 {
@@ -468,7 +489,10 @@ static void begin_anew(struct dt_leader *l)
     const int own = roster->rows[l->id].hello.node;
     l->phase = DT_STOPPING;
     l->pace.size = roster->size;
-    l->verdict.restarts = roster->restarts;
+    if (take_past(l) < 0) {
+        dt_life_leave_node(l);
+        return;
+    }
     for (int i = 0; i < roster->count; i++) {
         if (!is_missing(l, i))
             continue;

@@ -4,16 +4,19 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "keeper/keeper_impl.h"
 
-static size_t posts_bytes(const struct dt_roster *roster)
+/* Without the losses. */
+static size_t fixed_bytes(const struct dt_roster *roster)
 {
-    return (size_t)roster->count * sizeof(struct dt_wire_post);
+    return sizeof(struct dt_wire_view) +
+           (size_t)roster->count * sizeof(struct dt_wire_post);
 }
 
 size_t dt_view_bytes(const struct dt_roster *roster)
 {
-    return sizeof(struct dt_wire_view) + posts_bytes(roster);
+    return fixed_bytes(roster) + roster->loss_count * sizeof(*roster->losses);
 }
 
 /* The post of a keeper in the life that has begun last. */
@@ -29,9 +32,8 @@ static struct dt_wire_post read_post(const void *bytes, int id)
 
 void dt_view_put(const struct dt_roster *roster, void *bytes)
 {
-    const struct dt_wire_view view = {.epoch = roster->epoch,
-                                      .ballot = roster->ballot,
-                                      .restarts = roster->restarts};
+    const struct dt_wire_view view = {
+        .epoch = roster->epoch, .ballot = roster->ballot, .past = roster->past};
     uint8_t *at = bytes;
     memcpy(at, &view, sizeof(view));
     at += sizeof(view);
@@ -43,6 +45,11 @@ void dt_view_put(const struct dt_roster *roster, void *bytes)
             .next = p->next};
         memcpy(at, &post, sizeof(post));
     }
+    for (size_t i = 0; i < roster->loss_count; i++) {
+        struct dt_launch_loss loss = roster->losses[i];
+        loss.at = dt_clock_now() - loss.at;
+        memcpy(at + i * sizeof(loss), &loss, sizeof(loss));
+    }
 }
 
 /* Reads the head. -1: there is no whole view, or it has no voters. */
@@ -50,7 +57,7 @@ static int read_view(const struct dt_roster *roster, const void *bytes,
                      size_t count, struct dt_wire_view *view)
 {
     bool votes = false;
-    if (count < dt_view_bytes(roster))
+    if (count < fixed_bytes(roster))
         return -1;
     memcpy(view, bytes, sizeof(*view));
     for (int i = 0; i < roster->count; i++) {
@@ -75,12 +82,25 @@ static void take_votes(struct dt_roster *roster, const void *bytes,
     }
 }
 
+/* Takes the losses, with their times as on this host. -1: no memory. */
+static int take_losses(struct dt_roster *roster, const void *bytes,
+                       size_t count)
+{
+    const size_t fixed = fixed_bytes(roster);
+    if (dt_roster_note_losses(roster, (const uint8_t *)bytes + fixed,
+                              (count - fixed) / sizeof(*roster->losses)) < 0)
+        return -1;
+    for (size_t i = 0; i < roster->loss_count; i++)
+        roster->losses[i].at = dt_clock_now() - roster->losses[i].at;
+    return 0;
+}
+
 /* Takes the ranks; who is lost and has one leaves it. */
 static void take_ranks(struct dt_roster *roster, const void *bytes,
                        const struct dt_wire_view *view, uint32_t life)
 {
     roster->life = life;
-    roster->restarts = view->restarts;
+    roster->past = view->past;
     roster->size = 0;
     for (int i = 0; i < roster->count; i++) {
         struct dt_post *post = &roster->posts[i];
@@ -119,7 +139,7 @@ int dt_view_take_life(struct dt_roster *roster, const void *bytes, size_t count,
     }
     take_votes(roster, bytes, &view);
     take_ranks(roster, bytes, &view, life);
-    return zero ? 0 : -1;
+    return zero ? take_losses(roster, bytes, count) : -1;
 }
 
 void dt_view_learn(struct dt_roster *roster, const void *bytes, size_t count,
@@ -131,6 +151,8 @@ void dt_view_learn(struct dt_roster *roster, const void *bytes, size_t count,
     if (view.epoch > roster->epoch ||
         (view.epoch == roster->epoch && view.ballot > roster->ballot))
         take_votes(roster, bytes, &view);
-    if (life > roster->life)
+    if (life > roster->life) {
         take_ranks(roster, bytes, &view, life);
+        take_losses(roster, bytes, count); /* records, and no more */
+    }
 }

@@ -28,14 +28,30 @@ void dt_roster_fini(struct dt_roster *roster)
     free(roster->posts);
     free(roster->rows);
     free(roster->hosts);
+    free(roster->losses);
     *roster = (struct dt_roster){0};
+}
+
+int dt_roster_note_losses(struct dt_roster *roster, const void *losses,
+                          size_t count)
+{
+    free(roster->losses);
+    roster->loss_count = 0;
+    roster->losses = calloc(count + 1, sizeof(*roster->losses));
+    if (!roster->losses)
+        return -1;
+    if (count > 0)
+        memcpy(roster->losses, losses, count * sizeof(*roster->losses));
+    roster->loss_count = count;
+    return 0;
 }
 
 int dt_roster_copy(struct dt_roster *to, const struct dt_roster *from)
 {
     const size_t n = (size_t)from->count;
     struct dt_roster copy;
-    if (dt_roster_init(&copy, from->count) < 0) {
+    if (dt_roster_init(&copy, from->count) < 0 ||
+        dt_roster_note_losses(&copy, from->losses, from->loss_count) < 0) {
         dt_roster_fini(&copy);
         return -1;
     }
@@ -46,6 +62,7 @@ int dt_roster_copy(struct dt_roster *to, const struct dt_roster *from)
     to->posts = copy.posts;
     to->rows = copy.rows;
     to->hosts = copy.hosts;
+    to->losses = copy.losses;
     return 0;
 }
 

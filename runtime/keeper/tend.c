@@ -109,7 +109,7 @@ static int send_world(struct dt_keeper *k, const struct dt_place *place)
         .size = place->size,
         .local_rank = place->local_rank,
         .local_size = place->local_size,
-        .restarts = roster->restarts,
+        .restarts = roster->past.restarts,
     };
     int *ids = calloc((size_t)roster->count, sizeof(*ids));
     char *hosts = calloc((size_t)roster->size, DT_KEEPER_HOST_BYTES);
@@ -128,8 +128,7 @@ static int send_world(struct dt_keeper *k, const struct dt_place *place)
 }
 
 /* Starts the worker of the next life. */
-static int try_worker(struct dt_keeper *k, unsigned port, const void *losses,
-                      size_t losses_bytes, struct dt_error *err)
+static int try_worker(struct dt_keeper *k, unsigned port, struct dt_error *err)
 {
     const struct dt_keeper_options *options = k->options;
     const struct dt_roster *roster = &k->roster;
@@ -143,26 +142,25 @@ static int try_worker(struct dt_keeper *k, unsigned port, const void *losses,
                             roster->size);
     dt_roster_place(roster, k->id, &place);
     set_place(k, &place);
-    if (dt_worker_start(&k->worker, options, argv, roster->restarts, port,
+    if (dt_worker_start(&k->worker, options, argv, roster->past.restarts, port,
                         err) < 0)
         return -1;
     if (!options->trains)
         return 0;
     if (send_world(k, &place) < 0)
         return dt_error_set(err, EX_OSERR, "keeper: no memory");
-    dt_wire_send(&k->worker.wire, DT_WIRE_LOSSES, roster->life, losses,
-                 losses_bytes, NULL, 0);
+    dt_wire_send(&k->worker.wire, DT_WIRE_LOSSES, roster->life, roster->losses,
+                 roster->loss_count * sizeof(*roster->losses), NULL, 0);
     return 0;
 }
 
-void dt_keeper_start_worker(struct dt_keeper *k, unsigned port,
-                            const void *losses, size_t losses_bytes)
+void dt_keeper_start_worker(struct dt_keeper *k, unsigned port)
 {
     struct dt_error err;
     k->end = EX_UNAVAILABLE << 8;
     if (k->asked) { /* while no worker was there to hear it */
         dt_keeper_report_down(k, SIGTERM);
-    } else if (try_worker(k, port, losses, losses_bytes, &err) < 0) {
+    } else if (try_worker(k, port, &err) < 0) {
         fprintf(stderr, "disttrain: %s\n", err.text);
         if (k->worker.pid != 0)
             kill(k->worker.pid, SIGKILL);

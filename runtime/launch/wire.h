@@ -41,9 +41,7 @@ enum dt_wire_type {
     /* leader to the keepers */
     DT_WIRE_TABLE,   /* one struct dt_wire_row a keeper, then their hosts */
     DT_WIRE_PROPOSE, /* a view: which nodes the next epoch is to have */
-    DT_WIRE_GO,      /* struct dt_wire_go, a view, the losses: start the
-                      * worker
-                      */
+    DT_WIRE_GO,      /* struct dt_wire_go, a view: start the worker */
     DT_WIRE_STOP,    /* end the worker */
     DT_WIRE_LEAVE,   /* the others go on without this node */
     DT_WIRE_BYE,     /* struct dt_wire_down: the end of all, and its cause */
@@ -94,11 +92,22 @@ struct dt_wire_beat {
 /* In place of a rank. */
 enum { DT_WIRE_SPARE = -1, DT_WIRE_LOST = -2 };
 
-/* A view is this, and one struct dt_wire_post a keeper. */
+/* What a step has overcome. */
+struct dt_wire_past {
+    int64_t best;              /* the furthest step so far */
+    int32_t restarts;          /* of all ranks, */
+    int32_t fruitless;         /* and those since that step */
+    int32_t gone;              /* nodes that were lost */
+    struct dt_wire_down cause; /* of the last restart */
+};
+
+/* A view is this, one struct dt_wire_post a keeper, and the losses, a struct
+ * dt_launch_loss each, that the workers are to record.
+ */
 struct dt_wire_view {
     uint32_t epoch; /* 1, and how often nodes have left the step */
     int32_t ballot; /* the leader whose proposal was accepted; -1: none */
-    int32_t restarts;
+    struct dt_wire_past past;
 };
 
 struct dt_wire_post {

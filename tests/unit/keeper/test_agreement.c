@@ -141,21 +141,18 @@ void dt_keeper_tell_down(struct dt_keeper *k)
 
 void dt_keeper_report_down(struct dt_keeper *k, int status)
 {
-    k->down =
-        (struct dt_wire_down){.status = status, .stopped = k->kill_at > 0};
+    k->down = (struct dt_wire_down){
+        .step = -1, .status = status, .stopped = k->kill_at > 0};
     k->is_down = true;
     k->worker.pid = 0;
     actor_of(k)->down_due = false;
     dt_keeper_tell_down(k);
 }
 
-void dt_keeper_start_worker(struct dt_keeper *k, unsigned port,
-                            const void *losses, size_t losses_bytes)
+void dt_keeper_start_worker(struct dt_keeper *k, unsigned port)
 {
     must((int)port / PORTS == 1 + dt_roster_find(&k->roster, 0),
          "the port is one of the host of rank 0");
-    (void)losses;
-    (void)losses_bytes;
     k->worker.pid = INT_MAX;
 }
 
@@ -235,7 +232,8 @@ void dt_keeper_elect(struct dt_keeper *k, const char *how)
     (void)how;
     if (k->worker.pid != 0) {
         k->kill_at = 1;
-        k->down = (struct dt_wire_down){.status = SIGKILL, .stopped = true};
+        k->down = (struct dt_wire_down){
+            .step = -1, .status = SIGKILL, .stopped = true};
         k->is_down = true;
         k->worker.pid = 0;
     }
@@ -391,6 +389,9 @@ static void check_beginning(struct actor *a)
         return;
     a->life = l->roster.life;
     must(epoch < EPOCHS, "few epochs are needed");
+    must(l->verdict.loss_count == (size_t)l->verdict.restarts,
+         "no restart is forgotten");
+    must(l->verdict.fruitless == l->verdict.restarts, "and that none helped");
     for (int i = 0; i < play.count; i++)
         who |= (unsigned)l->roster.posts[i].votes << i;
     if (play.began[epoch] == 0) {

@@ -136,6 +136,26 @@ static void the_next_keeper_leads_when_the_leader_is_lost(void **state)
     has("life 2: 4 is 1 of 3, 0 of 1 on 1, 127.0.0.1.", 1);
 }
 
+static void a_new_leader_knows_how_much_was_lost(void **state)
+{
+    (void)state;
+    setenv("LAST", "9", 1);
+    open_step(5, 1, 2, 0);
+    scene.options.max_restarts = 1;
+    scene.options.token = "70ce4";
+    start_step(3);
+    lose(0);
+    scene_await(&scene, "life 1: ", 3);
+    lose(1);
+    end_step();
+    unsetenv("LAST");
+    has("start again (restart 1; at most 1)", 1);
+    has("node n2, rank 1, is lost: Connection reset by peer: the allowed "
+        "restarts are used up\n",
+        1);
+    has("disttrain: record: 70ce4 verdict 69 2\n", 1);
+}
+
 static void half_of_the_nodes_go_on_with_the_file_of_the_epoch(void **state)
 {
     (void)state;
@@ -300,6 +320,7 @@ int main(void)
         cmocka_unit_test(a_spare_node_takes_the_place_of_a_lost_one),
         cmocka_unit_test(fewer_ranks_go_on_without_a_spare),
         cmocka_unit_test(the_next_keeper_leads_when_the_leader_is_lost),
+        cmocka_unit_test(a_new_leader_knows_how_much_was_lost),
         cmocka_unit_test(half_of_the_nodes_go_on_with_the_file_of_the_epoch),
         cmocka_unit_test(a_file_of_others_stops_half_and_no_majority),
         cmocka_unit_test(half_without_a_directory_ends),
