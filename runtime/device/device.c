@@ -283,6 +283,7 @@ const struct dt_device dt_cpu = {
     .allocate_staging = cpu_allocate,
     .release_staging = cpu_release,
     .stream_create = stream_create,
+    .copy_stream_create = stream_create,
     .stream_destroy = stream_destroy,
     .stream_wait = stream_wait,
     .copy = cpu_copy,

@@ -58,6 +58,8 @@ struct dt_device {
     void (*unlock)(void *data);
 
     int (*stream_create)(struct dt_stream **stream, struct dt_error *err);
+    /* One for copies alone, without the memory that operations need. */
+    int (*copy_stream_create)(struct dt_stream **stream, struct dt_error *err);
     void (*stream_destroy)(struct dt_stream *stream);
     /* Waits until all queued work is done. */
     int (*stream_wait)(struct dt_stream *stream, struct dt_error *err);

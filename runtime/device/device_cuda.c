@@ -428,7 +428,7 @@ static void stream_destroy(struct dt_stream *stream)
     free(stream);
 }
 
-static int stream_create(struct dt_stream **stream, struct dt_error *err)
+static int copy_stream_create(struct dt_stream **stream, struct dt_error *err)
 {
     struct dt_stream *s = calloc(1, sizeof(*s));
     if (!s)
@@ -444,13 +444,23 @@ static int stream_create(struct dt_stream **stream, struct dt_error *err)
         result_of(err, code, "cudaEventCreateWithFlags");
         goto error;
     }
-    if (cuda_allocate(DT_CUDA_WORKSPACE, &s->workspace, err) < 0)
-        goto error;
-    s->workspace_bytes = DT_CUDA_WORKSPACE;
     *stream = s;
     return 0;
 error:
     stream_destroy(s);
+    return -1;
+}
+
+static int stream_create(struct dt_stream **stream, struct dt_error *err)
+{
+    if (copy_stream_create(stream, err) < 0)
+        return -1;
+    if (cuda_allocate(DT_CUDA_WORKSPACE, &(*stream)->workspace, err) == 0) {
+        (*stream)->workspace_bytes = DT_CUDA_WORKSPACE;
+        return 0;
+    }
+    stream_destroy(*stream);
+    *stream = NULL;
     return -1;
 }
 
@@ -678,6 +688,7 @@ const struct dt_device dt_cuda_device = {
     .lock = cuda_lock,
     .unlock = cuda_unlock,
     .stream_create = stream_create,
+    .copy_stream_create = copy_stream_create,
     .stream_destroy = stream_destroy,
     .stream_wait = dt_cuda_stream_wait,
     .watch = watch,
