@@ -270,7 +270,7 @@ static void print_whole_gradients(const struct dt_candidates *c, FILE *out)
 static void print_advice(const struct dt_candidates *c, FILE *out)
 {
     const struct dt_candidate *best = fastest(c), *taken = c->taken;
-    char strategy[256], saves[BYTES_TEXT];
+    char strategy[256], saves[BYTES_TEXT], copies[BYTES_TEXT];
     double faster = best ? taken->step.seconds / best->step.seconds - 1 : 0;
     dt_ballot_text(&c->spec, &c->ballot, strategy);
     if (strategy[0])
@@ -287,6 +287,11 @@ static void print_advice(const struct dt_candidates *c, FILE *out)
                 "saves: %s of host memory of a rank, if it is free, so that "
                 "steps go on meanwhile\n",
                 dt_plan_out_bytes((double)taken->plan.saves, saves));
+    if (taken->plan.copies > 0)
+        fprintf(out,
+                "copies: %s of host memory of a rank, if it is free, so that a "
+                "lost rank costs no more than the last steps\n",
+                dt_plan_out_bytes((double)taken->plan.copies, copies));
     print_between(taken, out);
     print_generation(taken, out);
     print_whole(c, out);
@@ -334,6 +339,7 @@ static json_t *bytes_of(const struct dt_candidate *one)
         {"critic", plan->critic},       {"rewards", plan->rewards},
         {"total", one->total},          {"host", plan->host},
         {"nvme", plan->nvme},           {"saves", plan->saves},
+        {"copies", plan->copies},
     };
     json_t *bytes = json_object();
     for (size_t i = 0; bytes && i < sizeof(parts) / sizeof(parts[0]); i++)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/parallel/host_copy.c \
+	runtime/parallel/host_copy.h \
 	runtime/parallel/levels.c \
 	runtime/parallel/parallel.c \
 	runtime/parallel/parallel.h \

@@ -101,6 +101,13 @@ int dt_offload_init(struct dt_parallel *p, const struct dt_sizes *sizes,
                     struct dt_error *err);
 void dt_offload_fini(struct dt_parallel *p);
 
+/* parallel_offload.c: dt_parallel_put, or dt_parallel_get, of a part; of what is
+ * on the device, in `stream`.
+ */
+int dt_part_move(struct dt_parallel *p, struct dt_stream *stream,
+                 struct dt_view part, char *host, bool put,
+                 struct dt_error *err);
+
 /* parallel_offload.c: queues the rounding of a loaded master of unit u to the
  * weights that this rank keeps, if master is in tiles. -1: as
  * dt_parallel_loaded.

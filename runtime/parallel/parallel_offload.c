@@ -109,15 +109,15 @@ static struct dt_view skip_elements(struct dt_view view, size_t count)
     return view;
 }
 
-/* Queues a copy of a part to or from host memory. */
-static int move_part(struct dt_parallel *p, struct dt_view part, char *host,
-                     bool put, struct dt_error *err)
+int dt_part_move(struct dt_parallel *p, struct dt_stream *stream,
+                 struct dt_view part, char *host, bool put,
+                 struct dt_error *err)
 {
     while (part.count > 0) {
         struct place place = find_place(p, part);
         const size_t bytes = place.count * dt_dtype_bytes(part.dtype);
         char *here = place.view.count > 0 ? dt_view_data(place.view) : NULL;
-        int rc = here  ? p->exec.device->copy(p->exec.stream, put ? here : host,
+        int rc = here  ? p->exec.device->copy(stream, put ? here : host,
                                              put ? host : here, bytes, err)
                  : put ? dt_tiles_put(p->state_tiles, place.array, place.first,
                                       place.count, host, err)
@@ -134,13 +134,14 @@ static int move_part(struct dt_parallel *p, struct dt_view part, char *host,
 int dt_parallel_get(struct dt_parallel *p, struct dt_view part, void *to,
                     struct dt_error *err)
 {
-    return move_part(p, part, to, false, err);
+    return dt_part_move(p, p->exec.stream, part, to, false, err);
 }
 
 int dt_parallel_put(struct dt_parallel *p, struct dt_view part,
                     const void *from, struct dt_error *err)
 {
-    return move_part(p, part, (char *)(uintptr_t)from, true, err);
+    return dt_part_move(p, p->exec.stream, part, (char *)(uintptr_t)from, true,
+                        err);
 }
 
 /* Makes the squares of `step` NaN if an element in tiles is not finite. */

@@ -136,6 +136,9 @@ struct dt_plan dt_plan_make(const struct dt_spec *spec,
                                                &spec->learner.config, options)),
         .nvme = held.nvme,
         .saves = dt_plan_stage_bytes(spec, options->compute, 0),
+        .copies = dt_plan_copies(spec)
+                      ? dt_plan_copies_bytes(spec, options->compute)
+                      : 0,
     };
     add_critic(spec, options, &parallel, &plan);
     return plan;

@@ -24,6 +24,10 @@ struct dt_plan {
      * room for them a run waits for its saves.
      */
     size_t saves;
+    /* Two copies of the state in host memory, for ranks that are started again;
+     * not in the total: without room for them these go on from a checkpoint.
+     */
+    size_t copies;
 };
 
 /* Bytes that a run with these options will allocate. */
@@ -68,6 +72,12 @@ bool dt_plan_drive_holds_up(const struct dt_spec *spec, enum dt_dtype compute);
  */
 size_t dt_plan_stage_bytes(const struct dt_spec *spec, enum dt_dtype compute,
                            int rank);
+
+/* Bytes of a rank's copies of the run (train/resume/copies.h); and whether a
+ * run of this configuration makes any, where srun starts it.
+ */
+size_t dt_plan_copies_bytes(const struct dt_spec *spec, enum dt_dtype compute);
+bool dt_plan_copies(const struct dt_spec *spec);
 
 /* Bytes of host memory that a rank has beside a run with these options, in
  * which `left` bytes of the device were free before it. SIZE_MAX means unknown.

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* saves.c - the memory in which checkpoints wait to be written */
+/* saves.c - host memory for what a run saves: checkpoints that wait to be
+ * written, and copies for its next processes
+ */
 #include "config.h"
 
+#include "parallel/host_copy.h"
 #include "plan/plan.h"
+#include "run/sharing.h"
+#include "sampling/sampling.h"
 
 /* The layout of the model's files: the model, or an adapter. */
 static const struct dt_layout *saved_layout(const struct dt_learner_spec *spec)
@@ -95,4 +100,31 @@ bool dt_plan_drive_holds_up(const struct dt_spec *spec, enum dt_dtype compute)
     size_t all;
     count_bytes(spec, compute, 0, &all);
     return is_to_go_on(&spec->conf, all) && is_on_drive(&spec->conf);
+}
+
+size_t dt_plan_copies_bytes(const struct dt_spec *spec, enum dt_dtype compute)
+{
+    enum { COPIES = 2 };
+    const struct dt_parallel_options all =
+        dt_spec_parallel_options(spec, compute);
+    const struct dt_parallel_options reference =
+        dt_spec_reference_options(spec, compute);
+    const struct dt_learner_spec *const learners[] = {&spec->learner,
+                                                      &spec->critic};
+    size_t bytes = dt_samples_bytes(spec);
+    for (size_t i = 0; i < 2 && learners[i]->layout; i++)
+        bytes += dt_host_copy_plan(learners[i]->layout, spec->world, &all);
+    if (dt_spec_needs_reference(spec) && reference.use == DT_FOLLOWED)
+        bytes += dt_host_copy_plan(dt_spec_reference_layout(spec), spec->world,
+                                   &reference);
+    return COPIES * bytes;
+}
+
+bool dt_plan_copies(const struct dt_spec *spec)
+{
+    const struct dt_conf *conf = &spec->conf;
+    return !spec->exec.device->is_host && !conf->training.eval_only &&
+           !is_on_drive(conf) &&
+           (conf->launch.keeper == DT_CONF_KEEPER_ON ||
+            (conf->launch.keeper == DT_CONF_KEEPER_AUTO && spec->world > 1));
 }

@@ -214,9 +214,7 @@ int dt_learner_check_files(const struct dt_learner *learner, const char *dir,
 int dt_learner_load(struct dt_learner *learner, const char *dir, uint64_t seed,
                     struct dt_error *err);
 
-/* The same for what is not trained, if the trained parts of all ranks are as
- * another process has left them (dt_parallel_renew).
- */
+/* The same for what is not trained alone. */
 int dt_learner_load_rest(struct dt_learner *learner, uint64_t seed,
                          struct dt_error *err);
 

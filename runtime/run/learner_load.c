@@ -425,5 +425,5 @@ int dt_learner_load_rest(struct dt_learner *learner, uint64_t seed,
     if (result == 0)
         result = load_rest(learner, &source, learner->spec->start, err);
     close_source(&source);
-    return result == 0 ? dt_parallel_renew(learner->parallel, err) : -1;
+    return result;
 }

@@ -21,6 +21,7 @@
 #include "trace/trace.h"
 
 struct dt_board;
+struct dt_copies;
 struct dt_flight;
 struct dt_owner;
 struct dt_replicas;
@@ -154,7 +155,8 @@ struct dt_run {
     struct dt_progress progress;
     enum dt_health health;
     struct dt_saves saves;
-    struct dt_state *state; /* outlives this process; NULL: nothing does */
+    struct dt_state *state;   /* outlives this process; NULL: it does not */
+    struct dt_copies *copies; /* of the state, which do; or NULL */
 
     struct dt_flight *flight; /* saves that it does not wait for; or NULL */
     struct dt_trace *trace;

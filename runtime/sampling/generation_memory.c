@@ -37,10 +37,11 @@ struct dt_generations {
 
 /* --- the memory --- */
 
-/* Bytes of a slot with the longest completions. */
-static size_t slot_bytes(const struct dt_spec *spec)
+size_t dt_samples_bytes(const struct dt_spec *spec)
 {
     enum { ROW_ARRAYS = 3, TOKEN_ARRAYS = 6 }; /* of 4 bytes, at most */
+    if (!spec->algo->advantages)
+        return 0;
     const size_t rows = spec->sampling.groups * spec->sampling.copies;
     const size_t tokens =
         rows * (size_t)spec->conf.rollout.max_completion_length;
@@ -62,8 +63,8 @@ int dt_samples_keep(struct dt_run *run, struct dt_segment *segment,
         return dt_error_set(err, EX_OSERR, "out of memory");
     kept->count = spec->conf.rollout.overlap > 0 ? SLOTS : 1;
     for (size_t i = 0; i < kept->count; i++)
-        if (!(kept->slots[i] =
-                  dt_segment_room(segment, names[i], slot_bytes(spec), err)))
+        if (!(kept->slots[i] = dt_segment_room(segment, names[i],
+                                               dt_samples_bytes(spec), err)))
             return -1;
     return 0;
 }
@@ -99,13 +100,10 @@ bool dt_generation_is_kept(const struct dt_run *run, uint64_t number)
     return head->number == number;
 }
 
-void dt_generation_put(struct dt_run *run, struct dt_experience *e,
-                       uint64_t number)
+static void store(struct dt_run *run, struct dt_experience *e, uint64_t number,
+                  const struct dt_buffer *slot)
 {
     struct dt_generation_arrays arrays;
-    if (!run->samples.kept)
-        return;
-    const struct dt_buffer *slot = slot_of(run, number);
     struct head *head = slot->data;
     char *to = (char *)(head + 1);
     mark(head, 0);
@@ -120,6 +118,14 @@ void dt_generation_put(struct dt_run *run, struct dt_experience *e,
     head->sampled = run->samples.sampled;
     memcpy(head->refill, run->samples.refill, sizeof(head->refill));
     mark(head, number);
+}
+
+void dt_generation_put(struct dt_run *run, struct dt_experience *e,
+                       uint64_t number)
+{
+    if (!run->samples.kept)
+        return;
+    store(run, e, number, slot_of(run, number));
     dt_fault("samples.keep");
 }
 
@@ -145,16 +151,21 @@ static int read_rest(void *from, const struct dt_ckpt_tensor *tensors,
     return 0;
 }
 
-int dt_generation_get(struct dt_run *run, struct dt_experience *e,
-                      uint64_t number, struct dt_error *err)
+static int fetch(struct dt_run *run, struct dt_experience *e,
+                 const struct dt_buffer *slot, struct dt_error *err)
 {
     struct dt_samples *s = &run->samples;
-    const struct dt_buffer *slot = slot_of(run, number);
     const struct head *head = slot->data;
     struct rest rest = {(const char *)(head + 1), slot->bytes - sizeof(*head)};
     s->sampled = head->sampled;
     memcpy(s->refill, head->refill, sizeof(s->refill));
     return dt_generation_fill(run, e, read_rest, &rest, err);
+}
+
+int dt_generation_get(struct dt_run *run, struct dt_experience *e,
+                      uint64_t number, struct dt_error *err)
+{
+    return fetch(run, e, slot_of(run, number), err);
 }
 
 /* --- after a restart --- */
@@ -280,4 +291,28 @@ int dt_samples_take(struct dt_run *run, const struct dt_samples_point *point,
         return dt_generation_begin_again(run, err);
     /* the next one, of which the step may not be committed */
     return bring(run, point->generation + 1, err) < 0 ? -1 : 0;
+}
+
+/* --- in a copy --- */
+
+void dt_samples_copy(struct dt_run *run, const struct dt_buffer *to)
+{
+    struct dt_samples *s = &run->samples;
+    if (!run->spec.algo->advantages)
+        return;
+    store(run, s->use > 0 ? &s->experience : &s->ahead, s->generation, to);
+}
+
+int dt_samples_take_copy(struct dt_run *run,
+                         const struct dt_samples_point *point,
+                         const struct dt_buffer *from, struct dt_error *err)
+{
+    struct dt_samples *s = &run->samples;
+    struct dt_experience *e = point->use > 0 ? &s->experience : &s->ahead;
+    if (!run->spec.algo->advantages)
+        return 0;
+    if ((point->use > 0 || point->ahead) && fetch(run, e, from, err) < 0)
+        return -1;
+    take_point(run, point);
+    return point->use > 0 ? dt_generation_begin_again(run, err) : 0;
 }

@@ -154,6 +154,9 @@ int dt_samples_keep(struct dt_run *run, struct dt_segment *segment,
                     struct dt_error *err);
 void dt_samples_keep_end(struct dt_run *run);
 
+/* Bytes of the largest generation there; 0: the run does not sample. */
+size_t dt_samples_bytes(const struct dt_spec *spec);
+
 /* Sets *point to where the run is, if it samples. */
 void dt_samples_note(const struct dt_run *run, struct dt_samples_point *point);
 
@@ -163,5 +166,14 @@ void dt_samples_note(const struct dt_run *run, struct dt_samples_point *point);
  */
 int dt_samples_take(struct dt_run *run, const struct dt_samples_point *point,
                     struct dt_error *err);
+
+/* Copies what a checkpoint has of generations to dt_samples_bytes of memory,
+ * and goes on with such a copy of this rank at the point where it was made. -1:
+ * as dt_samples_take.
+ */
+void dt_samples_copy(struct dt_run *run, const struct dt_buffer *to);
+int dt_samples_take_copy(struct dt_run *run,
+                         const struct dt_samples_point *point,
+                         const struct dt_buffer *from, struct dt_error *err);
 
 #endif /* DT_SAMPLING_SAMPLING_H */

@@ -25,6 +25,7 @@
 #include "run/sharing.h"
 #include "sampling/sampling.h"
 #include "segment/board.h"
+#include "train/resume/copies.h"
 #include "train/resume/resume.h"
 #include "train/resume/run_state.h"
 #include "train/train.h"
@@ -94,6 +95,51 @@ static void note_drive(const struct dt_spec *spec, enum dt_dtype compute)
                "state on a drive (distributed.offload_optimizer)");
 }
 
+/* The most bytes that a rank lacks of `bytes` more of host memory than the run
+ * takes. -1: a peer failed.
+ */
+static double most_lacking(struct dt_run *run,
+                           const struct dt_model_options *options,
+                           const struct dt_ballot *ballot, size_t bytes,
+                           struct dt_error *err)
+{
+    const size_t spare =
+        dt_plan_spare(&run->spec, options, ballot->left, ballot->local_size);
+    double lacks = bytes > spare ? (double)(bytes - spare) : 0;
+    if (run->spec.world > 1 &&
+        dt_comm_reduce_scalars(run->comm, &lacks, 1, DT_MAX, err) < 0)
+        return -1;
+    return lacks;
+}
+
+/* Takes memory for copies of the run, if all ranks have that, and saves have
+ * theirs. The memory of an earlier process is used again.
+ */
+static int prepare_copies(struct dt_run *run,
+                          const struct dt_model_options *options,
+                          const struct dt_ballot *ballot, struct dt_error *err)
+{
+    const struct dt_spec *spec = &run->spec;
+    const struct dt_parallel_options parallel =
+        dt_spec_parallel_options(spec, options->compute);
+    if (!dt_copies_wanted(run, &parallel))
+        return 0;
+    const size_t held = dt_state_held();
+    const size_t bytes =
+        dt_plan_copies_bytes(spec, options->compute) +
+        dt_plan_stage_bytes(spec, options->compute, spec->rank);
+    const double lacks = most_lacking(run, options, ballot,
+                                      bytes > held ? bytes - held : 0, err);
+    if (lacks == 0)
+        return dt_copies_open(run, &parallel, err);
+    if (lacks > 0)
+        dt_log(spec->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
+               "a lost rank costs the steps since the last checkpoint: for "
+               "copies of the run, a rank needs %.1f MB more of host memory",
+               lacks / 1e6);
+    return lacks < 0 ? -1 : 0;
+}
+
 /* Takes memory for saves that the run does not wait for, if all ranks have it
  * beside the run.
  */
@@ -104,14 +150,11 @@ static int prepare_saves(struct dt_run *run,
     const struct dt_spec *spec = &run->spec;
     const size_t bytes =
         dt_plan_stage_bytes(spec, options->compute, spec->rank);
-    const size_t spare =
-        dt_plan_spare(spec, options, ballot->left, ballot->local_size);
-    double lacks = bytes > spare ? (double)(bytes - spare) : 0;
     note_drive(spec, options->compute);
     if (dt_plan_stage_bytes(spec, options->compute, 0) == 0)
         return 0;
-    if (spec->world > 1 &&
-        dt_comm_reduce_scalars(run->comm, &lacks, 1, DT_MAX, err) < 0)
+    const double lacks = most_lacking(run, options, ballot, bytes, err);
+    if (lacks < 0)
         return -1;
     if (lacks == 0)
         return dt_flight_init(run, bytes, err);
@@ -339,7 +382,7 @@ static int probe_rank0_first(struct dt_run *run,
     bool first = run->spec.rank == 0;
     if (dt_plan_least_memory(&run->spec, run->comm, &ballot->left, err) < 0)
         return -1;
-    if (ballot->left < SIZE_MAX)
+    if (run->spec.exec.device->is_host && ballot->left < SIZE_MAX)
         ballot->left += (size_t)ballot->local_size * dt_state_held();
     if (!first && dt_run_share_stop(run, false, err) < 0)
         return -1;
@@ -390,7 +433,8 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
         !(run->settings = dt_same_settings(&run->spec, err)))
         return -1;
     dt_live_phase(run->live, DT_ACCOUNT_STARTUP, "loading weights");
-    if (dt_run_restore(run, err) < 0 ||
+    if (prepare_copies(run, &options, &ballot, err) < 0 ||
+        dt_run_restore(run, err) < 0 ||
         prepare_saves(run, &options, &ballot, err) < 0)
         return -1;
     dt_run_account_begin(run);
@@ -432,6 +476,7 @@ void dt_run_fini(struct dt_run *run)
     if (run->spec.algo && run->spec.algo->fini)
         run->spec.algo->fini(run);
     dt_run_precompute_fini(run);
+    dt_copies_close(run);
     dt_run_reference_fini(run);
     dt_learner_fini(&run->critic);
     dt_learner_fini(&run->learner);

@@ -17,6 +17,7 @@
 #include "run/dir/dir.h"
 #include "run/reference/reference.h"
 #include "sampling/sampling.h"
+#include "train/resume/copies.h"
 #include "train/resume/resume.h"
 #include "train/resume/run_state.h"
 #include "train/train.h"
@@ -222,8 +223,10 @@ static void begin_lap(const struct dt_run *run, enum dt_lap lap)
 int dt_run_compare(struct dt_run *run, long step, struct dt_error *err)
 {
     int rc = dt_replicas_check(run, step, err);
-    if (rc < 0 && err->lost_rank < 0)
+    if (rc < 0 && err->lost_rank < 0) {
         dt_state_forget(run);
+        dt_copies_forget(run);
+    }
     return rc;
 }
 
@@ -282,7 +285,7 @@ static int end_step(struct dt_run *run, struct dt_in_flight *current,
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         if (dt_parallel_finish(learner->parallel, err) < 0)
             return -1;
-    if (compare_if_due(run, err) < 0)
+    if (compare_if_due(run, err) < 0 || dt_copies_end(run, err) < 0)
         return -1;
     dt_state_prepare(run, current);
     dt_span_begin_number(&span, DT_SPAN_OPTIMIZER, 0);
@@ -320,7 +323,8 @@ static int queue_step(struct dt_run *run, bool stop, struct dt_error *err)
     current->summed = false;
     count_chosen(run, run->loader);
     run->reference.sums = &run->reference.precomputed[0];
-    const double told = dt_run_trace_tell(run, stop) + dt_flight_tell(run);
+    const double told = dt_run_trace_tell(run, stop) + dt_flight_tell(run) +
+                        dt_copies_tell(run);
     begin_lap(run, DT_LAP_COMPUTE);
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         begin_step(run, learner, told);
@@ -483,7 +487,8 @@ int dt_run_collect(struct dt_run *run, struct dt_report_step *line,
         dt_run_warn_disagreement(run, metrics);
     dt_run_judge(run, sum / scalars[DT_STEP_TARGETS],
                  outcome_of_all(run, number));
-    const double told = dt_flight_hear(run, scalars[DT_STEP_STOP]);
+    const double told =
+        dt_flight_hear(run, dt_copies_hear(run, scalars[DT_STEP_STOP]));
     if (told >= 1)
         *stop_asked = true;
     dt_trace_take(run->trace, told, run->queued + 1);

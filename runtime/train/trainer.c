@@ -15,6 +15,7 @@
 #include "run/reference/reference.h"
 #include "sampling/sampling.h"
 #include "segment/board.h"
+#include "train/resume/copies.h"
 #include "train/resume/resume.h"
 #include "train/resume/run_state.h"
 #include "train/train.h"
@@ -372,7 +373,8 @@ static int complete_step(struct dt_run *run, struct loop *loop,
     bool due =
         eval_due(run, step) || dt_run_save_due(run, step) || dt_watch_due(run);
     if (collect_steps(run, due || run->spec.exec.device->is_host ? 0 : 1, loop,
-                      err) < 0)
+                      err) < 0 ||
+        (dt_copies_due(run) && collect_steps(run, 0, loop, err) < 0))
         return -1;
     if (dt_run_trace_after(run, step, step == run->total_steps, err) < 0)
         return -1;
@@ -395,7 +397,7 @@ static int complete_step(struct dt_run *run, struct loop *loop,
                     err) < 0)
         return -1;
     dt_state_settle(run);
-    return 0;
+    return dt_copies_make(run, err);
 }
 
 /* Takes the next step, unless the run is to stop before. */

@@ -203,6 +203,7 @@ check_PROGRAMS += \
 	tests/unit/trace/test_trace \
 	tests/unit/train/test_adapter_run \
 	tests/unit/train/test_best \
+	tests/unit/train/test_copies \
 	tests/unit/train/test_costs \
 	tests/unit/train/test_energy \
 	tests/unit/train/test_events \
@@ -338,6 +339,10 @@ tests_unit_train_fake_nvml_so_SOURCES = tests/unit/train/fake_nvml.c
 tests_unit_train_fake_nvml_so_CFLAGS = $(DT_CFLAGS) -fPIC
 tests_unit_train_fake_nvml_so_LINK = $(stub_link)
 tests_unit_train_fake_nvml_so_LDADD =
+
+# It says when a copy is due.
+tests_unit_train_test_copies_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=dt_copies_tell
 
 # It gives the units of a model of text to other parts.
 tests_unit_train_test_run_state_LDFLAGS = $(AM_LDFLAGS) \

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/train/resume/copies.c \
+	runtime/train/resume/copies.h \
 	runtime/train/resume/flight.c \
 	runtime/train/resume/progress.c \
 	runtime/train/resume/restore.c \
@@ -12,4 +14,6 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/train/resume/save.c \
 	runtime/train/resume/save_files.c \
 	runtime/train/resume/save_shared.c \
+	runtime/train/resume/settled.c \
+	runtime/train/resume/settled.h \
 	# End of runtime/train/resume

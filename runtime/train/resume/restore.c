@@ -20,6 +20,7 @@
 #include "run/exchange.h"
 #include "run/reference/reference.h"
 #include "sampling/sampling.h"
+#include "train/resume/copies.h"
 #include "train/resume/resume_impl.h"
 #include "train/resume/run_state.h"
 
@@ -280,12 +281,26 @@ static int load_chosen(struct dt_run *run, struct chosen *chosen,
     return 0;
 }
 
+/* Whether all ranks can go on with what their earlier processes have left. 1,
+ * 0; -1: a peer failed, EX_OSERR.
+ */
+static int agree(struct dt_run *run, struct dt_error *err)
+{
+    return run->copies ? dt_copies_agree(run, err) : dt_state_agree(run, err);
+}
+
+/* Goes on with it. -1: files cannot be read; a peer failed. */
+static int take(struct dt_run *run, struct dt_error *err)
+{
+    return run->copies ? dt_copies_take(run, err) : dt_state_take(run, err);
+}
+
 int dt_run_restore(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_spec *spec = &run->spec;
     struct chosen chosen = {0};
     struct dt_learner *learner;
-    const int there = dt_state_agree(run, err);
+    const int there = agree(run, err);
     int result = 0;
     if (there < 0)
         return -1;
@@ -296,7 +311,7 @@ int dt_run_restore(struct dt_run *run, struct dt_error *err)
     if ((result < 0 && !stopped) || dt_verify_end(run, err) < 0 ||
         dt_run_share_stop(run, stopped, err) < 0)
         return -1;
-    if ((there ? dt_state_take(run, err) : load_chosen(run, &chosen, err)) < 0)
+    if ((there ? take(run, err) : load_chosen(run, &chosen, err)) < 0)
         return -1;
     if (spec->world > 1 && dt_comm_barrier(run->comm, err) < 0)
         return -1;
@@ -307,7 +322,8 @@ int dt_run_restore(struct dt_run *run, struct dt_error *err)
     }
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         dt_parallel_resume(learner->parallel, (uint64_t)run->queued * spec->A);
-    if (!there)
-        dt_state_settle(run);
-    return 0;
+    if (there)
+        return 0;
+    dt_state_settle(run);
+    return dt_copies_measure(run, err);
 }

@@ -8,17 +8,13 @@
  */
 #include "config.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
 #include "base/fault.h"
 #include "base/inherited.h"
 #include "base/log.h"
-#include "base/sha256.h"
 #include "parallel/replicas.h"
 #include "run/exchange.h"
 #include "run/reference/reference.h"
@@ -26,33 +22,23 @@
 #include "segment/segment.h"
 #include "train/resume/resume.h"
 #include "train/resume/run_state.h"
-
-enum { LEARNERS = 2 };
-
-/* A run between two steps. */
-struct settled {
-    uint64_t mark; /* 1 + its step; 0: not whole */
-    struct dt_progress progress;
-    struct dt_saves saves;
-    enum dt_health health;
-    struct dt_samples_point samples;
-    struct {
-        long steps;
-        struct dt_scaler scaler;
-    } learners[LEARNERS];
-};
+#include "train/resume/settled.h"
 
 /* What this memory is worth. */
 enum content { EMPTY, WHOLE, WRONG };
 
 struct record {
     uint64_t content;
-    struct settled settled[2]; /* step s is in s % 2 */
-    uint64_t prepared;         /* the step of the following; 0: not whole */
+    struct {
+        uint64_t mark; /* 1 + its step; 0: not whole */
+        struct dt_settled run;
+    } settled[2]; /* step s is in s % 2 */
+
+    uint64_t prepared; /* the step of the following; 0: not whole */
     struct dt_in_flight step;
     struct dt_samples_point samples; /* with its generation */
     uint64_t committed;              /* the same */
-    double scalars[LEARNERS][DT_STEP_COUNT];
+    double scalars[DT_SETTLED_LEARNERS][DT_STEP_COUNT];
 };
 
 struct dt_state {
@@ -68,23 +54,6 @@ struct dt_state {
     int source;     /* a rank whose memory is whole */
 };
 
-/* --- the order of stores --- */
-
-/* A record is not whole while it is written. A process that is killed stops
- * between two instructions, and memory has all stores of those before.
- */
-static void begin_record(uint64_t *mark)
-{
-    __atomic_store_n(mark, 0, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
-}
-
-static void end_record(uint64_t *mark, uint64_t value)
-{
-    __atomic_store_n(mark, value, __ATOMIC_RELEASE);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
-}
-
 static struct record *record_of(const struct dt_run *run)
 {
     return run->state ? run->state->record : NULL;
@@ -94,20 +63,11 @@ void dt_state_settle(struct dt_run *run)
 {
     struct record *record = record_of(run);
     const uint64_t step = (uint64_t)run->progress.step;
-    struct dt_learner *learner;
     if (!record)
         return;
-    struct settled *s = &record->settled[step % 2];
-    begin_record(&s->mark);
-    s->progress = run->progress;
-    s->saves = run->saves;
-    s->health = run->health;
-    dt_samples_note(run, &s->samples);
-    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++) {
-        s->learners[i].steps = dt_optim_steps(learner->optim);
-        s->learners[i].scaler = learner->scaler;
-    }
-    end_record(&s->mark, step + 1);
+    dt_settled_begin(&record->settled[step % 2].mark);
+    dt_settled_note(run, &record->settled[step % 2].run);
+    dt_settled_end(&record->settled[step % 2].mark, step + 1);
     record->content = WHOLE;
     dt_fault("state.settle");
 }
@@ -117,10 +77,10 @@ void dt_state_prepare(struct dt_run *run, const struct dt_in_flight *step)
     struct record *record = record_of(run);
     if (!record)
         return;
-    begin_record(&record->prepared);
+    dt_settled_begin(&record->prepared);
     record->step = *step;
     dt_samples_note(run, &record->samples);
-    end_record(&record->prepared, (uint64_t)run->queued + 1);
+    dt_settled_end(&record->prepared, (uint64_t)run->queued + 1);
     dt_fault("state.prepare");
 }
 
@@ -130,11 +90,11 @@ void dt_state_commit(struct dt_run *run)
     struct dt_learner *learner;
     if (!record)
         return;
-    begin_record(&record->committed);
+    dt_settled_begin(&record->committed);
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         memcpy(record->scalars[i], dt_view_data(learner->step),
                sizeof(record->scalars[i]));
-    end_record(&record->committed, (uint64_t)run->queued + 1);
+    dt_settled_end(&record->committed, (uint64_t)run->queued + 1);
     dt_fault("state.commit");
 }
 
@@ -155,55 +115,12 @@ size_t dt_state_held(void)
                : 0;
 }
 
-/* Whether all that a step changes can be in this memory. If it cannot, a run
- * that was restarted says so.
- */
+/* Whether all that a step changes can be in this memory. */
 static bool can_keep(const struct dt_spec *spec,
                      const struct dt_parallel_options *options)
 {
-    const char *what = NULL;
-    if (spec->conf.training.eval_only)
-        return false;
-    if (!spec->exec.device->is_host)
-        what = "the memory of GPUs";
-    else if (options->offload.state != DT_TIER_DEVICE)
-        what = "offloaded state";
-    if (what && spec->conf.training.restarted)
-        dt_log(spec->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
-               "the run cannot continue where it was: %s is lost with a "
-               "process",
-               what);
-    return !what;
-}
-
-/* A hash of all on which the content of the memory depends. -1: EX_OSERR. */
-static int hash_run(const struct dt_run *run,
-                    const struct dt_parallel_options *options, uint64_t *hash,
-                    struct dt_error *err)
-{
-    const struct dt_spec *spec = &run->spec;
-    uint8_t sum[DT_SHA256_BYTES];
-    char *text = NULL;
-    json_t *settings = dt_same_settings(spec, err);
-    if (!settings)
-        return -1;
-    json_t *all = json_pack(
-        "{s:s, s:i, s:i, s:i, s:I, s:[i, i, i, i, i, b, b], s:[I, I, I], s:o}",
-        "release", PACKAGE_VERSION, "record", (int)sizeof(struct record),
-        "rank", spec->rank, "world", spec->world, "data",
-        (json_int_t)run->data.hash, "ranks", options->strategy,
-        options->compute, options->wire, options->when, options->group,
-        options->int8, options->hybrid, "step", (json_int_t)spec->B,
-        (json_int_t)spec->A, (json_int_t)spec->T, "settings", settings);
-    if (all)
-        text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
-    json_decref(all);
-    if (!text)
-        return dt_error_set(err, EX_OSERR, "out of memory");
-    dt_sha256(text, strlen(text), sum);
-    memcpy(hash, sum, sizeof(*hash));
-    free(text);
-    return 0;
+    return spec->exec.device->is_host && !spec->conf.training.eval_only &&
+           options->offload.state == DT_TIER_DEVICE;
 }
 
 int dt_state_open(struct dt_run *run, struct dt_parallel_options *options,
@@ -214,7 +131,7 @@ int dt_state_open(struct dt_run *run, struct dt_parallel_options *options,
     if (!dt_inherited_find(&inherited) || inherited.state < 0 ||
         !can_keep(&run->spec, options))
         return 0;
-    if (hash_run(run, options, &hash, err) < 0)
+    if (dt_settled_hash(run, options, sizeof(struct record), &hash, err) < 0)
         return -1;
     if (!(run->state = calloc(1, sizeof(*run->state))))
         return dt_error_set(err, EX_OSERR, "out of memory");
@@ -377,7 +294,7 @@ static int copy_state(struct dt_run *run, struct dt_error *err)
     struct record copy = *state->record;
     struct dt_learner *learner;
     if (takes)
-        begin_record(&state->record->content);
+        dt_settled_begin(&state->record->content);
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         if (dt_parallel_copy(learner->parallel, state->source, takes, err) < 0)
             return -1;
@@ -390,24 +307,8 @@ static int copy_state(struct dt_run *run, struct dt_error *err)
         return 0;
     copy.content = EMPTY;
     *state->record = copy;
-    end_record(&state->record->content, WHOLE);
+    dt_settled_end(&state->record->content, WHOLE);
     return 0;
-}
-
-/* Restores the numbers of the host after step `base`. */
-static void take_settled(struct dt_run *run)
-{
-    const struct dt_state *state = run->state;
-    const struct settled *s = &state->record->settled[state->base % 2];
-    struct dt_learner *learner;
-    run->progress = s->progress;
-    run->saves = s->saves;
-    run->health = s->health;
-    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++) {
-        dt_optim_set_steps(learner->optim, s->learners[i].steps);
-        learner->scaler = s->learners[i].scaler;
-    }
-    run->queued = run->progress.step;
 }
 
 /* Ends the update of the next step, which is in flight then. */
@@ -415,7 +316,7 @@ static int take_committed(struct dt_run *run, struct dt_error *err)
 {
     const uint64_t number = run->state->base + 1;
     const struct record *record = run->state->record;
-    double scalars[LEARNERS][DT_STEP_COUNT];
+    double scalars[DT_SETTLED_LEARNERS][DT_STEP_COUNT];
     struct dt_learner *learner;
     memcpy(scalars, record->scalars, sizeof(scalars));
     if (dt_gather_bytes_of(run->comm, run->state->root, scalars,
@@ -447,7 +348,7 @@ static int take_samples(struct dt_run *run, struct dt_error *err)
     const struct record *record = state->record;
     const struct dt_samples_point *point =
         state->committed ? &record->samples
-                         : &record->settled[state->base % 2].samples;
+                         : &record->settled[state->base % 2].run.samples;
     const int rc = dt_samples_take(run, point, err);
     if (rc < 0 && err->lost_rank < 0)
         dt_state_forget(run);
@@ -465,7 +366,7 @@ int dt_state_take(struct dt_run *run, struct dt_error *err)
         if (copy_state(run, err) < 0)
             return -1;
     }
-    take_settled(run);
+    dt_settled_take(run, &state->record->settled[state->base % 2].run);
     dt_log(run->spec.rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
            "continuing after step %ld with the memory of the processes "
            "before%s",
@@ -473,7 +374,8 @@ int dt_state_take(struct dt_run *run, struct dt_error *err)
     if (state->committed && take_committed(run, err) < 0)
         return -1;
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
-        if (dt_learner_load_rest(learner, run->spec.conf.run.seed, err) < 0)
+        if (dt_learner_load_rest(learner, run->spec.conf.run.seed, err) < 0 ||
+            dt_parallel_renew(learner->parallel, err) < 0)
             return -1;
     return dt_run_reference_renew(run, err) < 0 ? -1 : take_samples(run, err);
 }

@@ -26,7 +26,7 @@
  * (reference.h), of which each rank does a part.
  *
  * run->state is NULL without a keeper (inherited.h), and in runs that change
- * more than that: GPUs, offloaded tensors. They resume from a checkpoint.
+ * more than that: on GPUs, or with offloaded tensors (copies.h).
  */
 #ifndef DT_TRAIN_RESUME_RUN_STATE_H
 #define DT_TRAIN_RESUME_RUN_STATE_H

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "backend/backend.h"
 #include "base/fault.h"
 #include "base/inherited.h"
 #include "segment/board.h"
@@ -46,6 +47,7 @@ static struct keeper {
     int size;
     bool two_nodes, splits;
     bool asks_again; /* rewards may be asked for twice */
+    bool gpus;       /* each rank has one, that of tests/simt */
     unsigned lost;   /* bits of ranks whose memory is lost with a fault */
     int board[RANKS], state[RANKS];
 } keeper;
@@ -55,9 +57,28 @@ static inline bool never(void)
     return false;
 }
 
+/* The GPU of this rank, and its ranks. NULL and err. */
+static inline struct dt_comm *open_gpu(const struct dt_comm_world *world,
+                                       struct dt_exec *exec,
+                                       struct dt_error *err)
+{
+    const struct dt_backend_options options = {.local_rank = world->rank,
+                                               .deterministic = true};
+    const struct dt_backend *backend =
+        dt_backend_open("cuda", &options, NULL, 0, err);
+    if (!backend)
+        return NULL;
+    *exec = (struct dt_exec){.device = backend->device, .ops = backend->ops};
+    if (exec->device->stream_create(&exec->stream, err) < 0)
+        return NULL;
+    const struct dt_comm_options how = {
+        .interface = "lo", .timeout_ms = 30000, .stream = exec->stream};
+    return dt_backend_connect(backend, world, &how, err);
+}
+
 static inline int work(const struct dt_comm_world *world, void *fault)
 {
-    const struct dt_exec exec = dt_exec_cpu();
+    struct dt_exec exec = dt_exec_cpu();
     const struct dt_inherited inherited = {-1, keeper.board[world->rank],
                                            keeper.state[world->rank]};
     struct dt_error err = {0};
@@ -70,7 +91,8 @@ static inline int work(const struct dt_comm_world *world, void *fault)
     struct dt_comm_world here = *world;
     if (keeper.two_nodes)
         here.host = small_host;
-    struct dt_comm *comm = small_comm(&here, &err);
+    struct dt_comm *comm = keeper.gpus ? open_gpu(&here, &exec, &err)
+                                       : small_comm(&here, &err);
     int rc = comm ? dt_trainer_run(keeper.conf, &exec, comm, world->size, NULL,
                                    never, NULL, &err)
                   : -1;

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * copies.c - copies of a run in host memory, and going on with them
+ *
+ * Fault points: copy.begin, where the older one is dropped; copy.part
+ * (host_copy.h); copy.made, where all of it is on its way; copy.whole, before
+ * it is marked so; copy.end; copy.take, before each model goes on with its own.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/inherited.h"
+#include "base/log.h"
+#include "parallel/host_copy.h"
+#include "run/exchange.h"
+#include "run/reference/reference.h"
+#include "segment/segment.h"
+#include "train/resume/copies.h"
+#include "train/resume/settled.h"
+
+enum { COPIES = 2, MODELS = 3 };
+
+/* A copy costs at most one hundredth of the time until the next one begins. It
+ * also makes the host wait for the device once, for some milliseconds.
+ */
+static const double SHARE = 100, LEAST_S = 1;
+
+/* Rank 0 adds it to a sum: more than all ranks of a world add for a save. */
+static const double due_unit = (double)(1ll << 36);
+
+struct record {
+    uint64_t wrong;
+    double seconds; /* that a copy takes */
+    struct {
+        uint64_t mark; /* 1 + its step; 0: not whole */
+        struct dt_settled run;
+    } copies[COPIES];
+};
+
+/* A model of the run. */
+struct model {
+    const char *name;
+    struct dt_parallel *parallel;
+    struct dt_buffer *at[COPIES]; /* locked */
+};
+
+struct dt_copies {
+    struct dt_segment *segment;
+    struct dt_buffer *buf;
+    struct record *record;
+    struct model models[MODELS];
+    size_t model_count;
+    struct dt_buffer *samples[COPIES];
+    struct dt_stream *stream;
+    struct dt_event *copied, *staged; /* in it; in the run's: all are there */
+    size_t last;                      /* the copy that was made or taken last */
+    bool open;                        /* it is on its way */
+    bool asked;                       /* for the next one */
+    double begun;
+};
+
+/* --- memory --- */
+
+bool dt_copies_wanted(const struct dt_run *run,
+                      const struct dt_parallel_options *options)
+{
+    const struct dt_spec *spec = &run->spec;
+    struct dt_inherited inherited;
+    if (run->state || spec->conf.training.eval_only ||
+        !dt_inherited_find(&inherited) || inherited.state < 0)
+        return false;
+    if (options->offload.state != DT_TIER_FILE)
+        return true;
+    if (spec->conf.training.restarted)
+        dt_log(spec->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
+               "the run cannot continue where it was: offloaded state is lost "
+               "with a process");
+    return false;
+}
+
+static void add_model(struct dt_copies *copies, const char *name,
+                      struct dt_parallel *parallel)
+{
+    if (parallel)
+        copies->models[copies->model_count++] =
+            (struct model){.name = name, .parallel = parallel};
+}
+
+/* Allocates copy i of a model. */
+static int allocate_model(struct dt_run *run, struct model *model, size_t i,
+                          struct dt_error *err)
+{
+    const struct dt_device *device = run->spec.exec.device;
+    char name[48];
+    snprintf(name, sizeof(name), "copy %zu of the %s", i, model->name);
+    struct dt_buffer *buf = dt_segment_buffer(
+        run->copies->segment, name, dt_host_copy_bytes(model->parallel), err);
+    if (buf && device->lock && device->lock(buf->data, buf->bytes, err) < 0) {
+        dt_buffer_destroy(buf);
+        buf = NULL;
+    }
+    model->at[i] = buf;
+    return buf ? 0 : -1;
+}
+
+static int allocate_copy(struct dt_run *run, size_t i, struct dt_error *err)
+{
+    static const char *const names[COPIES] = {"copy 0 of a generation",
+                                              "copy 1 of a generation"};
+    struct dt_copies *copies = run->copies;
+    const size_t bytes = dt_samples_bytes(&run->spec);
+    for (size_t m = 0; m < copies->model_count; m++)
+        if (allocate_model(run, &copies->models[m], i, err) < 0)
+            return -1;
+    if (bytes > 0 && !(copies->samples[i] = dt_segment_room(
+                           copies->segment, names[i], bytes, err)))
+        return -1;
+    return 0;
+}
+
+static int allocate(struct dt_run *run, int fd,
+                    const struct dt_parallel_options *options,
+                    struct dt_error *err)
+{
+    const struct dt_device *device = run->spec.exec.device;
+    struct dt_copies *copies = run->copies;
+    uint64_t hash = 0;
+    add_model(copies, "model", run->learner.parallel);
+    add_model(copies, "critic", run->critic.parallel);
+    if (dt_run_reference_follows(run))
+        add_model(copies, "reference", run->reference.parallel);
+    if (dt_settled_hash(run, options, sizeof(struct record), &hash, err) < 0 ||
+        !(copies->segment = dt_segment_open(fd, hash, err)) ||
+        !(copies->buf = dt_segment_buffer(copies->segment, "record of copies",
+                                          sizeof(struct record), err)))
+        return -1;
+    copies->record = copies->buf->data;
+    for (size_t i = 0; i < COPIES; i++)
+        if (allocate_copy(run, i, err) < 0)
+            return -1;
+    return device->copy_stream_create(&copies->stream, err) < 0 ||
+                   device->event_create(&copies->copied, err) < 0 ||
+                   device->event_create(&copies->staged, err) < 0
+               ? -1
+               : 0;
+}
+
+/* Lets go of all of them, on all ranks, as one of them has no memory. */
+static int do_without(struct dt_run *run, int fd, const struct dt_error *why,
+                      struct dt_error *err)
+{
+    dt_copies_close(run);
+    if (ftruncate(fd, 0) < 0)
+        return dt_error_set(err, EX_OSERR, "segment: ftruncate: %s",
+                            strerror(errno));
+    if (run->spec.rank == 0 || why->text[0])
+        dt_log(DT_LOG_WARN, "algo",
+               "no copy of the run is kept in host memory, and a lost rank "
+               "costs the steps since the last checkpoint: %s",
+               why->text[0] ? why->text : "another rank cannot, as it says");
+    return 0;
+}
+
+int dt_copies_open(struct dt_run *run,
+                   const struct dt_parallel_options *options,
+                   struct dt_error *err)
+{
+    struct dt_inherited inherited;
+    struct dt_error why = {0};
+    dt_inherited_find(&inherited);
+    if (!(run->copies = calloc(1, sizeof(*run->copies))))
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    double failed = allocate(run, inherited.state, options, &why) < 0;
+    if (run->spec.world > 1 &&
+        dt_comm_reduce_scalars(run->comm, &failed, 1, DT_MAX, err) < 0)
+        return -1;
+    return failed > 0 ? do_without(run, inherited.state, &why, err) : 0;
+}
+
+static void free_locked(const struct dt_device *device, struct dt_buffer *buf)
+{
+    if (buf && device->unlock)
+        device->unlock(buf->data);
+    dt_buffer_destroy(buf);
+}
+
+void dt_copies_close(struct dt_run *run)
+{
+    struct dt_copies *copies = run->copies;
+    const struct dt_device *device = run->spec.exec.device;
+    struct dt_error late;
+    if (!copies)
+        return;
+    if (copies->stream)
+        device->stream_wait(copies->stream, &late);
+    for (size_t i = 0; i < COPIES; i++) {
+        for (size_t m = 0; m < copies->model_count; m++)
+            free_locked(device, copies->models[m].at[i]);
+        dt_buffer_destroy(copies->samples[i]);
+    }
+    device->event_destroy(copies->copied);
+    device->event_destroy(copies->staged);
+    device->stream_destroy(copies->stream);
+    dt_buffer_destroy(copies->buf);
+    dt_segment_close(copies->segment);
+    free(copies);
+    run->copies = NULL;
+}
+
+/* --- making them --- */
+
+static int take_models(struct dt_run *run, size_t i, struct dt_error *err)
+{
+    struct dt_copies *copies = run->copies;
+    for (size_t m = 0; m < copies->model_count; m++) {
+        const struct model *model = &copies->models[m];
+        if (dt_host_copy_take(model->parallel, copies->stream,
+                              model->at[i]->data, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Begins a copy, in the place of the older one. */
+static int begin(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_exec *exec = &run->spec.exec;
+    struct dt_copies *copies = run->copies;
+    const size_t i = (copies->last + 1) % COPIES;
+    if (dt_run_wait(run, err) < 0)
+        return -1;
+    copies->begun = dt_clock_now();
+    dt_settled_begin(&copies->record->copies[i].mark);
+    dt_fault("copy.begin");
+    dt_settled_note(run, &copies->record->copies[i].run);
+    if (copies->samples[i])
+        dt_samples_copy(run, copies->samples[i]);
+    if (take_models(run, i, err) < 0 ||
+        exec->device->event_record(copies->copied, copies->stream, err) < 0 ||
+        exec->device->event_record(copies->staged, exec->stream, err) < 0)
+        return -1;
+    copies->last = i;
+    copies->open = true;
+    dt_fault("copy.made");
+    return 0;
+}
+
+int dt_copies_end(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_copies *copies = run->copies;
+    const struct dt_device *device = run->spec.exec.device;
+    if (!copies || !copies->open)
+        return 0;
+    if (dt_comm_wait_event(run->comm, device, copies->copied, err) < 0 ||
+        dt_comm_wait_event(run->comm, device, copies->staged, err) < 0)
+        return -1;
+    copies->open = false;
+    dt_fault("copy.whole");
+    const long step = copies->record->copies[copies->last].run.progress.step;
+    dt_settled_end(&copies->record->copies[copies->last].mark,
+                   (uint64_t)step + 1);
+    dt_fault("copy.end");
+    return 0;
+}
+
+int dt_copies_measure(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_copies *copies = run->copies;
+    if (!copies)
+        return 0;
+    if (begin(run, err) < 0 || dt_copies_end(run, err) < 0)
+        return -1;
+    double seconds = dt_clock_now() - copies->begun;
+    if (run->spec.world > 1 &&
+        dt_comm_reduce_scalars(run->comm, &seconds, 1, DT_MAX, err) < 0)
+        return -1;
+    copies->record->seconds = seconds;
+    return 0;
+}
+
+/* --- when --- */
+
+double dt_copies_tell(const struct dt_run *run)
+{
+    const struct dt_copies *copies = run->copies;
+    if (!copies || run->spec.rank > 0)
+        return 0;
+    const double pause = fmax(SHARE * copies->record->seconds, LEAST_S);
+    const bool due =
+        dt_fault("copy.due") || dt_clock_now() >= copies->begun + pause;
+    return due ? due_unit : 0;
+}
+
+double dt_copies_hear(struct dt_run *run, double sum)
+{
+    struct dt_copies *copies = run->copies;
+    if (!copies || sum < due_unit)
+        return sum;
+    copies->asked = true;
+    return sum - due_unit;
+}
+
+bool dt_copies_due(const struct dt_run *run)
+{
+    return run->copies && run->copies->asked && run->queued < run->total_steps;
+}
+
+/* After a step without a finite loss or gradient nobody would go on. */
+int dt_copies_make(struct dt_run *run, struct dt_error *err)
+{
+    if (!dt_copies_due(run))
+        return 0;
+    run->copies->asked = false;
+    return run->health == DT_WELL ? begin(run, err) : 0;
+}
+
+void dt_copies_forget(struct dt_run *run)
+{
+    if (run->copies)
+        run->copies->record->wrong = 1;
+}
+
+/* --- after a start --- */
+
+/* The record of a rank, in numbers that ranks exchange. */
+enum { WRONG, MARKS, TOLD = MARKS + COPIES };
+
+static void describe(const struct dt_copies *copies, double told[TOLD])
+{
+    const struct record *record = copies->record;
+    const bool found = dt_segment_found(copies->segment);
+    told[WRONG] = found && record->wrong;
+    for (size_t i = 0; i < COPIES; i++)
+        told[MARKS + i] = found ? (double)record->copies[i].mark : 0;
+}
+
+static bool has(const double told[TOLD], double mark)
+{
+    for (size_t i = 0; i < COPIES; i++)
+        if (told[MARKS + i] == mark)
+            return true;
+    return false;
+}
+
+static bool has_any(const double told[TOLD])
+{
+    for (size_t i = 0; i < COPIES; i++)
+        if (told[MARKS + i] > 0)
+            return true;
+    return false;
+}
+
+/* The mark of the newest copy that all ranks have whole; 0: there is none. */
+static double find_common(const double *all, int world)
+{
+    double best = 0;
+    for (size_t i = 0; i < COPIES; i++) {
+        const double mark = all[MARKS + i];
+        int count = 0;
+        for (int r = 0; r < world; r++)
+            count += has(all + r * TOLD, mark);
+        if (count == world && mark > best)
+            best = mark;
+    }
+    return best;
+}
+
+/* The same, where no rank has lost a bit. Says why there is none, unless no
+ * rank has any copy.
+ */
+static double judge(const struct dt_run *run, const double *all)
+{
+    const int world = run->spec.world;
+    const double mark = find_common(all, world);
+    int bad = -1, without = 0;
+    char why[128];
+    for (int r = 0; r < world; r++) {
+        without += !has_any(all + r * TOLD);
+        if (all[r * TOLD + WRONG] > 0)
+            bad = r;
+    }
+    if (without == world || (bad < 0 && mark > 0))
+        return mark;
+    if (bad >= 0)
+        snprintf(why, sizeof(why), "the state of rank %d is wrong", bad);
+    else if (without > 0)
+        snprintf(why, sizeof(why),
+                 "%d rank%s lost memory of which no other rank has a copy",
+                 without, without == 1 ? " has" : "s have");
+    else
+        snprintf(why, sizeof(why), "no copy is whole on all ranks");
+    dt_log(run->spec.rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
+           "the run cannot continue where it was: %s", why);
+    return 0;
+}
+
+/* Only the copy with this mark stays; 0: none does. */
+static void keep_only(struct dt_copies *copies, uint64_t mark)
+{
+    struct record *record = copies->record;
+    for (size_t i = 0; i < COPIES; i++) {
+        if (mark > 0 && record->copies[i].mark == mark)
+            copies->last = i;
+        else
+            dt_settled_begin(&record->copies[i].mark);
+    }
+    record->wrong = 0;
+}
+
+int dt_copies_agree(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_copies *copies = run->copies;
+    double told[TOLD];
+    if (!copies)
+        return 0;
+    double *all = calloc((size_t)run->spec.world * TOLD, sizeof(*all));
+    if (!all)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    describe(copies, told);
+    int rc = dt_gather(run->comm, told, TOLD, all, err);
+    const double mark = rc == 0 ? judge(run, all) : 0;
+    free(all);
+    if (rc < 0)
+        return -1;
+    keep_only(copies, (uint64_t)mark);
+    return mark > 0;
+}
+
+static int put_models(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_copies *copies = run->copies;
+    for (size_t m = 0; m < copies->model_count; m++) {
+        const struct model *model = &copies->models[m];
+        dt_fault("copy.take");
+        if (dt_host_copy_put(model->parallel, model->at[copies->last]->data,
+                             err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int dt_copies_take(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_copies *copies = run->copies;
+    const struct dt_settled *from = &copies->record->copies[copies->last].run;
+    struct dt_learner *learner;
+    dt_settled_take(run, from);
+    dt_log(run->spec.rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
+           "continuing after step %ld with the copy that the processes before "
+           "have left in host memory",
+           run->progress.step);
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
+        if (dt_learner_load_rest(learner, run->spec.conf.run.seed, err) < 0)
+            return -1;
+    if ((!dt_run_reference_follows(run) &&
+         dt_run_reference_read(run, err) < 0) ||
+        put_models(run, err) < 0 ||
+        dt_samples_take_copy(run, &from->samples, copies->samples[copies->last],
+                             err) < 0)
+        return -1;
+    copies->begun = dt_clock_now();
+    return dt_run_wait(run, err);
+}
