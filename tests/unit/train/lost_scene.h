@@ -38,6 +38,28 @@ enum { RANKS = 4, STARTS = 4 };
 #define PAIRS                                                                  \
     "algorithm: dpo\n" MODEL                                                   \
     "data: {train: pairs.jsonl, eval: pairs.jsonl, max_length: 32}\n" TAKE
+#define SAMPLED(name)                                                          \
+    "algorithm: " name "\n" MODEL                                              \
+    "data: {train: prompts.jsonl, max_length: 12, max_prompt_length: 4}\n"     \
+    "rollout.max_completion_length: 8\n"                                       \
+    "reward: {functions: [{type: regex, pattern: \"(?s)[ -~].*\"}]}\n"         \
+    "checkpoint: {strategy: steps, steps: 4}\n"                                \
+    "logging.steps: 2\n"                                                       \
+    "distributed.timeout_s: 20\n"
+#define SIXTEEN                                                                \
+    "training: {train_batch_size: 16, max_steps: " END ", resume: auto}\n"
+/* Four steps use a generation. */
+#define PPO                                                                    \
+    SAMPLED("ppo")                                                             \
+    SIXTEEN "ppo: {epochs: 2, num_mini_batches: 2}\n"
+
+#define GRPO                                                                   \
+    SAMPLED("grpo")                                                            \
+    "training: {train_batch_size: 8, gradient_accumulation_steps: 2, "         \
+    "max_steps: " END ", resume: auto}\n"                                      \
+    "grpo: {num_generations: 4, steps_per_generation: 4, num_iterations: 2}\n"
+#define FOLLOWS(name) name ".sync_ref: {enabled: true, alpha: 0.5, steps: 2}\n"
+
 #define STRATEGY(name) "distributed.strategy: " name "\n"
 
 /* --- the keeper --- */
@@ -47,14 +69,29 @@ static struct keeper {
     int size;
     bool two_nodes, splits;
     bool asks_again; /* rewards may be asked for twice */
-    bool gpus;       /* each rank has one, that of tests/simt */
-    unsigned lost;   /* bits of ranks whose memory is lost with a fault */
+    enum {
+        ON_CPUS,
+        APART,   /* on CPUs, with memory that the host does not touch */
+        ON_GPUS, /* each rank has one, that of tests/simt */
+    } hardware;
+    unsigned lost; /* bits of ranks whose memory is lost with a fault */
     int board[RANKS], state[RANKS];
 } keeper;
 
 static inline bool never(void)
 {
     return false;
+}
+
+/* A device for which the run does all that it does for a GPU. */
+static inline struct dt_exec exec_apart(void)
+{
+    static struct dt_device apart;
+    struct dt_exec exec = dt_exec_cpu();
+    apart = dt_cpu;
+    apart.is_host = false;
+    exec.device = &apart;
+    return exec;
 }
 
 /* The GPU of this rank, and its ranks. NULL and err. */
@@ -78,11 +115,12 @@ static inline struct dt_comm *open_gpu(const struct dt_comm_world *world,
 
 static inline int work(const struct dt_comm_world *world, void *fault)
 {
-    struct dt_exec exec = dt_exec_cpu();
+    struct dt_exec exec =
+        keeper.hardware == APART ? exec_apart() : dt_exec_cpu();
     const struct dt_inherited inherited = {-1, keeper.board[world->rank],
                                            keeper.state[world->rank]};
     struct dt_error err = {0};
-    omp_set_num_threads(world->size > 1 ? 1 : 2);
+    omp_set_num_threads(world->size > 1 || keeper.hardware != ON_CPUS ? 1 : 2);
     if (inherited.state >= 0)
         dt_inherited_set(&inherited);
     if (fault)
@@ -91,8 +129,9 @@ static inline int work(const struct dt_comm_world *world, void *fault)
     struct dt_comm_world here = *world;
     if (keeper.two_nodes)
         here.host = small_host;
-    struct dt_comm *comm = keeper.gpus ? open_gpu(&here, &exec, &err)
-                                       : small_comm(&here, &err);
+    struct dt_comm *comm = keeper.hardware == ON_GPUS
+                               ? open_gpu(&here, &exec, &err)
+                               : small_comm(&here, &err);
     int rc = comm ? dt_trainer_run(keeper.conf, &exec, comm, world->size, NULL,
                                    never, NULL, &err)
                   : -1;

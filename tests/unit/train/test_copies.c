@@ -24,15 +24,165 @@ double __wrap_dt_copies_tell(const struct dt_run *run)
     return run->copies && run->spec.rank == 0 ? (double)(1ll << 36) : 0;
 }
 
+static const struct lost steps_again[] = {
+    {{"train.step:step=1:kill"}, "0 0"},
+    {{"train.step:step=3:kill"}, "0 0"}, /* the copy of step 2 is on its way */
+    {{"learner.update:step=3:nth=2:kill"}, "0 2"},
+    {{"train.step:step=6:kill"}, "0 4"},
+};
+
 static void a_run_goes_on_with_its_last_copy(void **state)
 {
-    static const struct lost lost[] = {
-        {{"train.step:step=1:kill"}, "0 0"},
-        {{"learner.update:step=3:nth=2:kill"}, "0 2"},
-        {{"train.step:step=6:kill"}, "0 4"},
+    (void)state;
+    CHECK(1, TEXT, steps_again);
+}
+
+static const struct lost thrice[] = {
+    {{"learner.update:step=3:nth=2:rank=1:kill", "copy.take:rank=0:kill",
+      "copy.part:step=4:rank=0:kill"},
+     "0 2 3"},
+};
+
+static void so_it_does_with_all_that_is_trained(void **state)
+{
+    static const char *const lines[] = {
+        TEXT BF16 STRATEGY("ddp"),
+        TEXT STRATEGY("zero1"),
+        TEXT BF16 STRATEGY("zero2"),
+        TEXT STRATEGY("zero3"),
+        TEXT BF16 STRATEGY("zero3"),
+        "algorithm: sft\nmodel.path: base\n" LORA ROWS_HELD TAKE STRATEGY(
+            "zero3"),
+        PAIRS STRATEGY("zero2"),
+        PAIRS
+        "dpo.sync_ref: {enabled: true, alpha: 0.5, steps: 2}\n" STRATEGY("ddp"),
+        TEXT BF16 "distributed: {strategy: zero2, offload_optimizer: "
+                  "{device: cpu, compute: host}}\n",
     };
     (void)state;
-    CHECK(1, TEXT, lost);
+    CHECK(1, TEXT "precision: {compute: fp16, loss_scale_window: 2}\n",
+          steps_again);
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+        CHECK(2, lines[i], thrice);
+}
+
+/* Rewards of generations after the copy are asked for again. */
+static void so_it_does_within_a_generation(void **state)
+{
+    static const char *const lines[] = {
+        GRPO STRATEGY("ddp"),
+        GRPO FOLLOWS("grpo") "grpo.beta: 0.1\n" STRATEGY("zero3"),
+        PPO BF16 STRATEGY("zero2"),
+        SAMPLED("grpo") SIXTEEN STRATEGY("zero1") "rollout.overlap: 1\n",
+    };
+    static const struct lost lost[] = {
+        {{"learner.update:step=3:nth=2:rank=1:kill", "copy.take:rank=0:kill",
+          "train.step:step=6:rank=0:kill"},
+         "0 2 4"},
+    };
+    (void)state;
+    keeper.asks_again = true;
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+        CHECK(2, lines[i], lost);
+    keeper.asks_again = false;
+}
+
+/* --- at any time --- */
+
+static bool said(const char *text, const char *words)
+{
+    if (strstr(text, words))
+        return true;
+    fprintf(stderr, "# said: %s\n", text);
+    return false;
+}
+
+/* Starts all ranks; whether they have done their work, and with these words. */
+static bool start_says(const char *words)
+{
+    char text[4096];
+    struct stderr_text log = stderr_text_begin();
+    dt_log_init(0, DT_LOG_INFO);
+    const bool done = start(NULL);
+    dt_log_init(0, DT_LOG_ERROR);
+    stderr_text_end(&log, text, sizeof(text));
+    return done && said(text, words);
+}
+
+/* Kills a rank at passage `nth` of a point, and then lets all go on. Returns
+ * false if nothing comes there so often.
+ */
+static bool killed_at(const char *point, int rank, int nth, const char *want)
+{
+    const char *lines = TEXT BF16 STRATEGY("zero2");
+    char fault[64];
+    small_clean(NULL);
+    begin(2, lines, true);
+    snprintf(fault, sizeof(fault), "%s:rank=%d:nth=%d:kill", point, rank, nth);
+    const bool killed = !start(fault);
+    if (killed && !start_says("continuing after step "))
+        fail_msg("%s", fault);
+    end();
+    char *got = left();
+    assert_string_equal(got, want);
+    free(got);
+    return killed;
+}
+
+/* The first copy is passage 1, of 12 parts. */
+static void at_any_time_one_copy_is_whole_on_all_ranks(void **state)
+{
+    static const struct {
+        const char *point;
+        int first, step;
+    } points[] = {
+        {"copy.begin", 2, 1}, {"copy.part", 13, 5}, {"copy.made", 2, 1},
+        {"copy.whole", 2, 1}, {"copy.end", 2, 1},
+    };
+    char *want = undisturbed(2, TEXT BF16 STRATEGY("zero2"));
+    (void)state;
+    for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++)
+        for (int rank = 0; rank < 2; rank++) {
+            int nth = points[i].first;
+            while (killed_at(points[i].point, rank, nth, want))
+                nth += points[i].step;
+            assert_true(nth > points[i].first + 2);
+        }
+    free(want);
+}
+
+/* --- without a copy --- */
+
+/* What ranks say that are started again after rank 0 was lost in step 6. */
+static void restart_says(const char *lines, unsigned lost, const char *fault,
+                         const char *words)
+{
+    small_clean(NULL);
+    begin(2, lines, true);
+    assert_false(start(fault));
+    keeper.lost = lost;
+    lose_memory();
+    keeper.lost = 0;
+    keeper.conf->training.restarted = true;
+    assert_true(start_says(words));
+    end();
+}
+
+static void ranks_say_what_they_go_on_with(void **state)
+{
+    const char *last = "train.step:step=6:rank=0:kill";
+    (void)state;
+    restart_says(TEXT STRATEGY("ddp"), 0, last,
+                 "continuing after step 4 with the copy that the processes "
+                 "before have left in host memory\n");
+    restart_says(TEXT STRATEGY("ddp"), 1 << 1, last,
+                 "the run cannot continue where it was: 1 rank has lost memory "
+                 "of which no other rank has a copy\n");
+    restart_says(TEXT "distributed: {strategy: zero2, offload_optimizer: "
+                      "{device: nvme, path: .}}\n",
+                 0, last,
+                 "the run cannot continue where it was: offloaded state is "
+                 "lost with a process\n");
 }
 
 #define TEST(f) cmocka_unit_test(f)
@@ -55,12 +205,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_run_goes_on_with_its_last_copy),
+        TEST(so_it_does_with_all_that_is_trained),
+        TEST(so_it_does_within_a_generation),
+        TEST(at_any_time_one_copy_is_whole_on_all_ranks),
+        TEST(ranks_say_what_they_go_on_with),
     };
     if (!find_module()) {
         puts("1..0 # SKIP there is no module of tests/simt");
         return 0;
     }
-    keeper.gpus = true;
+    keeper.hardware = APART;
     return cmocka_run_group_tests_name("copies", tests, enter, small_leave);
 }
 

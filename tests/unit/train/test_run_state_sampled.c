@@ -9,28 +9,6 @@
 
 #ifdef ENABLE_FAULT_INJECTION
 
-#define SAMPLED(name)                                                          \
-    "algorithm: " name "\n" MODEL                                              \
-    "data: {train: prompts.jsonl, max_length: 12, max_prompt_length: 4}\n"     \
-    "rollout.max_completion_length: 8\n"                                       \
-    "reward: {functions: [{type: regex, pattern: \"(?s)[ -~].*\"}]}\n"         \
-    "checkpoint: {strategy: steps, steps: 4}\n"                                \
-    "logging.steps: 2\n"                                                       \
-    "distributed.timeout_s: 20\n"
-#define SIXTEEN                                                                \
-    "training: {train_batch_size: 16, max_steps: " END ", resume: auto}\n"
-/* Four steps use a generation. */
-#define PPO                                                                    \
-    SAMPLED("ppo")                                                             \
-    SIXTEEN "ppo: {epochs: 2, num_mini_batches: 2}\n"
-
-#define GRPO                                                                   \
-    SAMPLED("grpo")                                                            \
-    "training: {train_batch_size: 8, gradient_accumulation_steps: 2, "         \
-    "max_steps: " END ", resume: auto}\n"                                      \
-    "grpo: {num_generations: 4, steps_per_generation: 4, num_iterations: 2}\n"
-#define FOLLOWS(name) name ".sync_ref: {enabled: true, alpha: 0.5, steps: 2}\n"
-
 /* Rank 0 writes down when it asks for rewards. */
 int __real_dt_scoring_begin(struct dt_run *run, struct dt_experience *of,
                             long step, struct dt_error *err);
