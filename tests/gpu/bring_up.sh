@@ -285,6 +285,14 @@ unmeasured() {
 }
 holds "what is predicted is what ops measures" [ -z "$(unmeasured)" ]
 
+# touching: programs for GPUs that read or write a view as the host's memory
+touching() {
+    sed -n '/^gpu_programs = /,/# End/s/^\t\(tests[^ ]*\) .*/\1.c/p' \
+        "$here/local.mk" | (cd "$here/../.." && xargs grep -n 'dt_view_f32(') |
+        sed 's/^/# /'
+}
+holds "what a GPU runs reads its memory by copies alone" [ -z "$(touching)" ]
+
 # As configure says it where nothing is
 cat >"$work/summary" <<'END_OF_LOG'
   CUDA backend    (--with-cuda)  : no (no nvcc in PATH or /usr/local/cuda)

@@ -55,6 +55,7 @@ tests_parity_libparity_a_SOURCES = \
 # The same with the module for GPUs on the CPU.
 simt_parity = \
 	tests/parity/simt_adapters.sh \
+	tests/parity/simt_dropout.sh \
 	tests/parity/simt_frozen_parts.sh \
 	tests/parity/simt_gradients.sh \
 	tests/parity/simt_offload.sh \

@@ -183,10 +183,25 @@ void subject_scalars(struct subject *s, double scalars[DT_STEP_COUNT])
     copy(s, scalars, s->step_buf->data, s->step_buf->bytes);
 }
 
+/* NaN, or an index far outside, in all that a model may not read before it has
+ * written it: others use this memory between two batches.
+ */
+static void poison(const struct subject *s)
+{
+    struct dt_buffer *memory = dt_model_memory(s->model);
+    void *bytes = malloc(memory->bytes);
+    if (!bytes)
+        abort();
+    memset(bytes, 0xff, memory->bytes);
+    copy(s, memory->data, bytes, memory->bytes);
+    free(bytes);
+}
+
 void subject_forward(struct subject *s, const struct dt_batch *batch,
                      bool train)
 {
     struct dt_error err;
+    poison(s);
     must(dt_model_bind(s->model, batch, train, &err) == 0, &err);
     for (size_t u = 0; u + 1 < s->layout->unit_count; u++)
         dt_model_forward(s->model, u);

@@ -189,8 +189,8 @@ static void gradients_of_a_split_batch_add_up(void **state)
             sum += subject_train(&parts, &half.batch, 0.25f, n > 0);
         }
         assert_true(fabs(loss - sum) < 1e-6 * loss);
-        const float *x = dt_view_f32(whole.grads);
-        const float *y = dt_view_f32(parts.grads);
+        const float *x = whole.grads_here;
+        const float *y = parts.grads_here;
         for (size_t j = 0; j < whole.layout->count; j++)
             if (fabsf(x[j] - y[j]) > 1e-5f * (1 + fabsf(x[j])))
                 fail_msg("element %zu: %g and %g", j, (double)x[j],
@@ -335,7 +335,7 @@ static void rows_without_targets_have_zero_gradients(void **state)
         subject_spoil(&s);
         assert_true(subject_train(&s, &rows.batch, 1.0f, false) == 0);
         for (size_t j = 0; j < s.layout->count; j++)
-            assert_true(dt_view_f32(s.grads)[j] == 0);
+            assert_true(s.grads_here[j] == 0);
         subject_fini(&s);
     }
 }
