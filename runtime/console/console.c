@@ -133,6 +133,7 @@ void dt_console_step_read_end(struct dt_console_step *s, FILE *in)
 enum {
     START_TIMEOUT_S = 30, /* time for all ranks to start */
     REST_S = 1,           /* for keepers to end, after their verdict */
+    AWAIT_S = 60,         /* for other keepers to go on, when some have left */
 };
 
 struct console {
@@ -140,6 +141,8 @@ struct console {
     struct dt_ranklogs *logs; /* NULL: none */
     struct dt_rankset ranks;  /* ranks to show; size 0: all */
     double launched, start_timeout;
+    double await; /* AWAIT_S, and when it is over; INFINITY: not */
+    double given_up;
     bool reported;        /* has listed the ranks that have not started */
     bool complete;        /* all ranks have started */
     struct dt_hang *hang; /* NULL: does not watch for hangs */
@@ -263,6 +266,31 @@ static void take_verdict(struct console *c)
         print_message(c, "disttrain: cannot tell srun the exit status of the "
                          "step\n");
     c->verdict = dt_clock_now() + REST_S;
+}
+
+/* Keepers have left the step, and nobody that can be heard has gone on: no
+ * verdict comes, and srun would wait for the lost nodes.
+ */
+static void watch_keepers(struct console *c)
+{
+    struct dt_outcome *outcome = c->step.outcome;
+    const bool open = outcome->left > 0 && outcome->left >= outcome->epoch &&
+                      outcome->nodes_lost == 0;
+    char text[160];
+    if (!open)
+        c->given_up = INFINITY;
+    else if (isinf(c->given_up))
+        c->given_up = dt_clock_now() + c->await;
+    if (dt_clock_now() < c->given_up)
+        return;
+    snprintf(text, sizeof(text),
+             "disttrain: all keepers that could be heard have left the step, "
+             "and for %.0f s no others have gone on: it ends\n",
+             c->await);
+    print_message(c, text);
+    outcome->verdict = EX_UNAVAILABLE;
+    outcome->nodes_lost = 1; /* at least */
+    take_verdict(c);
 }
 
 static void end_srun(struct console *c)
@@ -437,6 +465,7 @@ static int wait_ms(const struct console *c)
     double left = c->hang ? dt_hang_left(c->hang) : INFINITY;
     left = fmin(left, dt_console_stream_left(&c->streams[1]));
     left = fmin(left, c->verdict - dt_clock_now());
+    left = fmin(left, c->given_up - dt_clock_now());
     if (!c->complete && !c->reported)
         left = fmin(left, c->launched + c->start_timeout - dt_clock_now());
     return isinf(left) ? -1 : (int)(fmax(left, 0) * 1000) + 1;
@@ -520,6 +549,7 @@ static void run_loop(struct console *c)
         if (ready > 0 && p[3].revents)
             tell_interrupt(c);
         watch_ends(c);
+        watch_keepers(c);
         end_srun(c);
         flush_logs(c);
         watch_start(c);
@@ -618,9 +648,10 @@ static struct console *create_console(void)
     if (!c)
         return NULL;
     c->launched = dt_clock_now();
-    c->verdict = INFINITY;
+    c->verdict = c->given_up = INFINITY;
     c->srun = getppid();
     c->start_timeout = timeout ? atof(timeout) : START_TIMEOUT_S;
+    c->await = timeout ? atof(timeout) : AWAIT_S;
     dt_console_stream_init(&c->streams[0], DT_CONSOLE_OUT_FD, STDOUT_FILENO,
                            false);
     dt_console_stream_init(&c->streams[1], DT_CONSOLE_ERR_FD, STDERR_FILENO,

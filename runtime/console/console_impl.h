@@ -67,6 +67,7 @@ enum dt_console_event_kind {
     DT_EVENT_PROGRESS,   /* record: bar */
     DT_EVENT_ENDED,      /* record: the bar ends */
     DT_EVENT_VERDICT,    /* record: keepers have ended the step */
+    DT_EVENT_EPOCH,      /* record: keepers go on, or leave */
     DT_EVENT_BROKEN,     /* record: a part is missing, without labels */
     DT_EVENT_TASKS,      /* srun: ranks have ended with status; host, oom */
     DT_EVENT_UNLAUNCHED, /* srun: these ranks, or those of host, cannot be
@@ -251,6 +252,8 @@ struct dt_outcome {
     int64_t lost_ms;
     char reason[128]; /* why the first unlaunched rank was not launched */
     char *hang;       /* why the step was ended; NULL: not because of a hang */
+    uint64_t epoch;   /* the latest of its keepers, and the latest that some */
+    uint64_t left;    /* have left; or 0 */
     int nodes_lost;   /* by a step that its keepers have ended: */
     int verdict;      /* its exit status */
 };

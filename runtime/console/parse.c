@@ -133,6 +133,20 @@ static void note_verdict(struct dt_outcome *outcome,
     outcome->nodes_lost = (int)(event->number[1] & 0xffff);
 }
 
+static void note_epoch(struct dt_outcome *outcome,
+                       const struct dt_console_event *event)
+{
+    if (event->number[0] > outcome->epoch)
+        outcome->epoch = event->number[0];
+}
+
+static void note_leaving(struct dt_outcome *outcome,
+                         const struct dt_console_event *event)
+{
+    if (event->number[0] > outcome->left)
+        outcome->left = event->number[0];
+}
+
 /* --- the table --- */
 
 /* clang-format off */
@@ -154,6 +168,8 @@ const struct dt_message dt_messages[] = {
      DT_EVENT_ENDED, NULL, NULL},
     {DT_FROM_KEEPER, "verdict {code} {lost}",
      DT_EVENT_VERDICT, note_verdict, NULL},
+    {DT_FROM_KEEPER, "epoch {code}", DT_EVENT_EPOCH, note_epoch, NULL},
+    {DT_FROM_KEEPER, "leaves {code}", DT_EVENT_EPOCH, note_leaving, NULL},
 
     {DT_FROM_SRUN, "Job step aborted{}", DT_EVENT_ASKED, dt_outcome_stop, NULL},
     {DT_FROM_SRUN, "sending Ctrl-C to {}", DT_EVENT_ASKED, dt_outcome_stop,

@@ -86,10 +86,13 @@
  * PROGRESS stays in the environment of the tasks, because the runtime is a
  * program like any other. Who misuses it draws a bar, and no more.
  *
- * The keepers of a step that outlives its nodes write one when they end, with
- * KEEPERS for TOKEN, and without rank, host and time: the exit status of the
- * step, and how many nodes it has lost.
+ * The keepers of a step that outlives its nodes write records with KEEPERS for
+ * TOKEN, and without rank, host and time: an epoch has begun (base/epoch.h); a
+ * keeper leaves the step, which others may go on with, in the next one; and all
+ * have ended, with the exit status of the step, and how many nodes it has lost.
  *
+ *     disttrain: record: KEEPERS epoch NUMBER
+ *     disttrain: record: KEEPERS leaves NUMBER
  *     disttrain: record: KEEPERS verdict STATUS LOST
  *
  * srun makes a random TOKEN for each step. A line without it comes from a

@@ -2,6 +2,7 @@
 /* begin.c - the leader begins a life of the workers, and the end of all */
 #include "config.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,6 +117,9 @@ void dt_life_start(struct dt_leader *l)
     l->phase = DT_RUNNING;
     memset(l->endings, 0, (size_t)roster->count * sizeof(*l->endings));
     dt_agree_begin(roster);
+    if (l->options->token)
+        fprintf(stderr, "disttrain: record: %s epoch %" PRIu32 "\n",
+                l->options->token, roster->epoch);
     if (note_past(l) == 0 && send_go(l) == 0)
         return;
     fprintf(stderr, "disttrain: keeper: no memory for %d ranks\n",

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,6 +112,9 @@ int dt_keeper_say_hello(struct dt_keeper *k, struct dt_error *err)
 /* The others go on without this node, or end without a word. */
 void dt_keeper_leave(struct dt_keeper *k)
 {
+    if (k->options->token)
+        fprintf(stderr, "disttrain: record: %s leaves %" PRIu32 "\n",
+                k->options->token, k->roster.epoch);
     k->end = EX_UNAVAILABLE << 8;
     k->over = true;
 }

@@ -190,3 +190,17 @@ no_workers() {
     done
     (($(find half.out/.epochs -name '*-2' | wc -l) == 1))
 }
+
+# Half of the nodes may not go on without the file of the epoch, and the other
+# half says nothing.
+@test "when all that can be heard have left, the step ends by itself" {
+    DISTTRAIN_CONSOLE_TIMEOUT=5 start left "nodes: 2, ntasks_per_node: 1, min_ranks: 1"
+    mkdir -p left.out && touch left.out/.epochs
+    cut_off n2
+    local status=0
+    wait "$srun" || status=$?
+    cat left.log
+    ((status == 69))
+    grep "n1: half of the nodes go on only if they can write a file to .epochs" left.log
+    grep "all keepers that could be heard have left the step, and for 5 s no others have gone on: it ends" left.log
+}
