@@ -41,6 +41,33 @@ static int leave_out(const char *nodes)
     return 1;
 }
 
+/* Whether a job whose step has ended like that goes back into the queue, as
+ * launch.requeue and launch.max_requeues say: it was stopped, has too few
+ * nodes, or may crash once more.
+ */
+static bool goes_back(int status)
+{
+    const char *most = getenv(DT_ENV_REQUEUE);
+    const char *count = getenv("SLURM_RESTART_COUNT");
+    return most && status != EX_OK &&
+           (status == EX_TEMPFAIL || status == EX_UNAVAILABLE ||
+            (count ? atol(count) : 0) < atol(most));
+}
+
+static void end_job(int status)
+{
+    const bool requeue = goes_back(status);
+    struct dt_error err;
+    char why[160];
+    snprintf(why, sizeof(why),
+             "the node of srun is lost, and the step has ended with status "
+             "%d: %s",
+             status, requeue ? "requeued" : "cancelled");
+    fprintf(stderr, "disttrain: %s\n", why);
+    if (dt_job_end(requeue, why, &err) < 0)
+        fprintf(stderr, "disttrain: warning: %s\n", err.text);
+}
+
 /* Keeps with these options, and those that srun's plugin has set. */
 static int keep(struct dt_keeper_options *options)
 {
@@ -50,6 +77,8 @@ static int keep(struct dt_keeper_options *options)
     options->token = getenv(DT_ENV_OUTLIVES);
     options->replaces = options->token;
     options->leave_out = leave_out;
+    options->end_job = end_job;
+    options->srun_node = getenv(DT_ENV_SRUN_NODE);
     options->beat_ms = DT_KEEPER_BEAT_MS;
     if (spares)
         sscanf(spares, "%d %ld", &options->spares, &options->least);

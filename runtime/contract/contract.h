@@ -222,6 +222,11 @@
  */
 #define DT_ENV_OUTLIVES "SLURM_DISTTRAIN_OUTLIVES"
 
+/* NodeName of the host of srun, where that is a node of a job, with
+ * DT_ENV_OUTLIVES: when it is lost, nobody but the keepers ends the job.
+ */
+#define DT_ENV_SRUN_NODE "SLURM_DISTTRAIN_SRUN_NODE"
+
 /* The ranks whose output is shown, such as "0,4-7"; absent: all. */
 #define DT_ENV_CONSOLE_RANKS "SLURM_DISTTRAIN_CONSOLE_RANKS"
 

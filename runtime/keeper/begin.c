@@ -39,6 +39,7 @@ void dt_life_end_others(struct dt_leader *l)
 {
     const int status = l->verdict.cause.status;
     l->phase = DT_OVER;
+    l->told = true;
     if (l->options->token)
         fprintf(
             stderr, "disttrain: record: %s verdict %d %d\n", l->options->token,

@@ -249,6 +249,8 @@ int dt_keeper_run(const struct dt_keeper_options *options, struct dt_error *err)
         if (k.leader)
             dt_leader_drain(k.leader);
         dt_keeper_end_worker(&k);
+        if (k.leader)
+            dt_leader_end_job(k.leader);
     }
     free(fds);
     free_keeper(&k);

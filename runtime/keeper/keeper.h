@@ -46,6 +46,11 @@ struct dt_keeper_options {
      * has to.
      */
     int (*leave_out)(const char *nodes);
+    /* Ends the job for srun, whose node is lost: the step has ended with this
+     * exit status.
+     */
+    void (*end_job)(int status);
+    const char *srun_node; /* NULL: none of the job */
     void *context;
     const char *dir;    /* for the files of epochs, seen by all nodes; NULL:
                            half of the nodes never go on */

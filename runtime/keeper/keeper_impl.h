@@ -100,6 +100,9 @@ typedef bool dt_roster_fits_f(const void *context, int size);
 int dt_roster_assign(struct dt_roster *roster, long least,
                      dt_roster_fits_f *fits, const void *context);
 
+/* Whether this is the name of a node that is lost. */
+bool dt_roster_lost_host(const struct dt_roster *roster, const char *host);
+
 /* The keeper of a rank; -1: it is lost. */
 int dt_roster_find(const struct dt_roster *roster, int rank);
 
@@ -460,6 +463,7 @@ struct dt_leader {
 
     struct dt_errand shrink; /* takes nodes out of the job */
     int gone_all;            /* nodes lost so far */
+    bool told; /* the end to all, and not only to this part of the step */
     struct dt_verdict verdict;
 };
 
@@ -491,6 +495,11 @@ void dt_leader_serve(struct dt_leader *leader, const struct pollfd *fds);
 
 /* Waits until the last messages are sent, for a second or two. */
 void dt_leader_drain(struct dt_leader *leader);
+
+/* Ends the job after the step, if its leader was one for all and nobody else
+ * ends it, as srun was lost.
+ */
+void dt_leader_end_job(struct dt_leader *leader);
 
 /* --- members.c: messages of the leader to the keepers --- */
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -19,6 +20,7 @@
 
 enum {
     DRAIN_S = 2,
+    SHRINK_S = 60,
     MISSING_BYTES = 512,
     ERRANDS = 2,
 };
@@ -378,6 +380,30 @@ void dt_leader_drain(struct dt_leader *l)
                 break;
         }
     }
+}
+
+/* A job that has a lost node takes minutes to end. */
+static void await_shrink(struct dt_leader *l)
+{
+    const double until = dt_clock_now() + SHRINK_S;
+    int result;
+    while (l->shrink.pid != 0 && !dt_errand_done(&l->shrink, &result) &&
+           dt_clock_now() < until)
+        dt_clock_sleep(0.05);
+}
+
+void dt_leader_end_job(struct dt_leader *l)
+{
+    const struct dt_keeper_options *options = l->options;
+    const int status = l->verdict.cause.status;
+    const bool decides = dt_agree_is_whole(&l->roster) ||
+                         dt_agree_quorum(&l->roster) == DT_QUORUM_MORE;
+    if (!l->told || !decides || !options->end_job || !options->srun_node ||
+        !dt_roster_lost_host(&l->roster, options->srun_node))
+        return;
+    await_shrink(l);
+    options->end_job(WIFEXITED(status) ? WEXITSTATUS(status)
+                                       : 128 + WTERMSIG(status));
 }
 
 /* --- its beginning and its end --- */

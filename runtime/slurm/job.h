@@ -172,6 +172,12 @@ int dt_steps_run(const struct dt_conf *conf, const struct dt_srun_words *words,
  */
 int dt_job_leave_out(const char *nodes, struct dt_error *err);
 
+/* Puts the job that this process is in back into the queue, or cancels it, and
+ * says why in its comment, unless that is somebody else's; not if the job ends
+ * already. Waits for Slurm up to a minute. -1: EX_UNAVAILABLE.
+ */
+int dt_job_end(bool requeue, const char *why, struct dt_error *err);
+
 /* --- the contract --- */
 
 /* The problem that the jobs of an array, which each train, have with

@@ -14,6 +14,7 @@
 
 #include "base/child.h"
 #include "base/log.h"
+#include "contract/contract.h"
 #include "slurm/job.h"
 #include "slurm/job_nodes.h"
 
@@ -227,16 +228,25 @@ static bool has_line(const char *text, const char *line)
     return false;
 }
 
+/* Returns one value of a job, as squeue prints it, to be freed; NULL: Slurm
+ * does not answer, or does not know the job any more.
+ */
+static char *ask_job(const char *job, const char *format)
+{
+    char *const argv[] = {"squeue", "--noheader", (char *)format,
+                          "--jobs", (char *)job,  NULL};
+    char *answer = ask_command(argv, NULL);
+    if (answer)
+        answer[strcspn(answer, "\n")] = '\0';
+    return answer;
+}
+
 /* Returns the nodes of a job, one a line, to be freed; NULL: Slurm does not
  * answer, or the job has none any more.
  */
 static char *ask_names(const char *job)
 {
-    char *const argv[] = {"squeue", "--noheader", "--format=%N",
-                          "--jobs", (char *)job,  NULL};
-    char *list = ask_command(argv, NULL), *names = NULL;
-    if (list)
-        list[strcspn(list, "\n")] = '\0';
+    char *list = ask_job(job, "--format=%N"), *names = NULL;
     if (list && list[0])
         names = expand_list(list, NULL);
     free(list);
@@ -349,6 +359,56 @@ int dt_job_leave_out(const char *lost, struct dt_error *err)
     }
     dt_job_nodes_fini(&nodes);
     return rc;
+}
+
+/* --- the end of a job --- */
+
+/* Sets the comment of a job, where there is none, or ours. */
+static void set_comment(const char *job, char *id, const char *text)
+{
+    static const char ours[] = "disttrain: ";
+    char comment[256], answer[1024];
+    char *const tell[] = {"scontrol", "update", id, comment, NULL};
+    char *now = getenv(DT_ENV_JOB_COMMENT) ? NULL : ask_job(job, "--format=%k");
+    snprintf(comment, sizeof(comment), "Comment=%s%s", ours, text);
+    if (now && (now[0] == '\0' || strcmp(now, "(null)") == 0 ||
+                strncmp(now, ours, sizeof(ours) - 1) == 0))
+        dt_child_ask(tell, ASK_MS, answer, sizeof(answer), NULL);
+    free(now);
+}
+
+/* Whether nobody ends the job yet: a requeue would undo a cancellation, and the
+ * other way round.
+ */
+static bool is_running(const char *job)
+{
+    char *state = ask_job(job, "--format=%T");
+    const bool runs = !state || strcmp(state, "RUNNING") == 0;
+    free(state);
+    return runs;
+}
+
+int dt_job_end(bool requeue, const char *why, struct dt_error *err)
+{
+    char job[DT_JOB_ID_BYTES], id[DT_JOB_ID_BYTES + 8], answer[1024];
+    struct dt_error said = {.text = ""};
+    if (!dt_job_id(job))
+        return dt_error_set(err, EX_UNAVAILABLE, "this is no job of Slurm");
+    snprintf(id, sizeof(id), "JobId=%s", job);
+    char *const again[] = {"scontrol", "requeue", job, NULL};
+    char *const cancel[] = {"scancel", job, NULL};
+    if (!is_running(job))
+        return 0;
+    set_comment(job, id, why);
+    int rc = dt_child_ask(requeue ? again : cancel, SHRINK_MS, answer,
+                          sizeof(answer), &said);
+    if (rc == 0)
+        return 0;
+    return dt_error_set(err, EX_UNAVAILABLE,
+                        "job %s cannot be %s: %s; it stays until its time "
+                        "limit",
+                        job, requeue ? "requeued" : "cancelled",
+                        rc < 0 ? said.text : "Slurm refuses it");
 }
 
 /* --- those that are left --- */

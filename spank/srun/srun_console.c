@@ -375,8 +375,12 @@ static void tell_tasks(void)
     setenv(DT_ENV_CONSOLE, value, 1);
     if (console.progress[0])
         setenv(DT_ENV_PROGRESS, console.progress, 1);
-    if (console.keepers[0])
+    if (console.keepers[0]) {
+        const char *node = getenv("SLURMD_NODENAME");
         setenv(DT_ENV_OUTLIVES, console.keepers, 1);
+        if (node)
+            setenv(DT_ENV_SRUN_NODE, node, 1);
+    }
 }
 
 void dtspank_console_start(const char *runtime,

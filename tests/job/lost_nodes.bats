@@ -204,3 +204,45 @@ no_workers() {
     grep "n1: half of the nodes go on only if they can write a file to .epochs" left.log
     grep "all keepers that could be heard have left the step, and for 5 s no others have gone on: it ends" left.log
 }
+
+# batch NAME LAUNCH: the same as start in a batch job, whose script and srun run
+# on n1, and so does rank 0.
+batch() {
+    config "$@"
+    : >"$1.log"
+    printf '#!/bin/sh\nsrun --disttrain=%s.yaml\n' "$1" >"$1.sh"
+    job=$(DISTTRAIN_FAULT=train.step:rank=0:step=7:life=1:stop \
+        dt_run sbatch --parsable --nodes=3 --ntasks-per-node=2 \
+        --chdir="$WORK" --output="$1.log" "$1.sh")
+    dt_wait_for 30 dt_lines 5 "^step" "$1.log" || { cat "$1.log" && false; }
+}
+
+# job_is TEXT...: whether Slurm says so of the job.
+job_is() {
+    local text shown
+    shown=$(dt_run scontrol show job "$job")
+    for text; do
+        [[ $shown == *"$text"* ]] || return
+    done
+}
+
+@test "when the batch host and srun are lost, the run ends, and then the job" {
+    batch host "$TWO, spares: 1"
+    cut_off n1
+    # Slurm keeps a job with its batch host until it finds that down
+    dt_wait_for 60 job_is JobState=COMPLETING Restarts=0 \
+        "Comment=disttrain: the node of srun is lost, and the step has ended with status 0: cancelled"
+    (($(losses host | wc -l) == 20))
+    dt_wait_for 10 no_workers n2
+    dt_wait_for 10 no_workers n3
+}
+
+@test "and with launch.requeue a run that is not complete goes back into the queue" {
+    STEPS=100000 batch queue "$TWO, spares: 1, requeue: true"
+    cut_off n1
+    dt_wait_for 40 eval '(($(losses queue | wc -l) > 20))'
+    dt_run --node n2 pkill -TERM -x disttrain
+    dt_wait_for 60 job_is Restarts=1 \
+        "Comment=disttrain: the node of srun is lost, and the step has ended with status 75: requeued"
+    dt_run scancel "$job"
+}

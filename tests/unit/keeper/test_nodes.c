@@ -303,6 +303,74 @@ static void a_lost_spare_leaves_the_ranks_where_they_are(void **state)
     has("life 1: 1 is 1 of 2, ", 1);
 }
 
+static char job_end[PATH_MAX];
+
+static void end_job(int status)
+{
+    FILE *file = fopen(job_end, "a");
+    fprintf(file, "%d.", status);
+    fclose(file);
+}
+
+/* The text of end_job. */
+static const char *read_job_end(void)
+{
+    static char text[64];
+    FILE *file = fopen(job_end, "r");
+    text[file ? fread(text, 1, sizeof(text) - 1, file) : 0] = '\0';
+    if (file)
+        fclose(file);
+    return text;
+}
+
+static void open_srun(int size, const char *dir)
+{
+    open_step(size, 1, 0, 1);
+    use_directory(dir);
+    scene.options.srun_node = "n1";
+    scene.options.end_job = end_job;
+    snprintf(job_end, sizeof(job_end), "%s/%s.end", scratch_root, dir);
+}
+
+/* What workers say then goes nowhere. */
+static void without_srun_the_last_leader_ends_the_job(void **state)
+{
+    char step[DT_EPOCH_STEP_BYTES];
+    (void)state;
+    open_srun(3, "srun");
+    start_step(3);
+    lose(0);
+    end_step();
+    expect((int[]){SIGKILL, 0, 0});
+    has("life 1: ", 0);
+    assert_string_equal(read_job_end(), "0.");
+    /* srun is there */
+    open_srun(3, "there");
+    start_step(3);
+    lose(2);
+    end_step();
+    has("life 1: ", 2);
+    assert_string_equal(read_job_end(), "");
+    /* nobody knows whether others go on */
+    open_srun(2, "other");
+    dt_epoch_step(scene.options.secret, step);
+    assert_int_equal(dt_epoch_claim(scene.options.dir, step, 2, "others"),
+                     DT_CLAIM_OURS);
+    start_step(2);
+    lose(0);
+    end_step();
+    expect((int[]){SIGKILL, UNAVAILABLE});
+    assert_string_equal(read_job_end(), "");
+    /* it is certain that nobody does */
+    open_srun(3, "few");
+    scene.options.least = 3;
+    start_step(3);
+    lose(0);
+    end_step();
+    expect((int[]){SIGKILL, UNAVAILABLE, UNAVAILABLE});
+    assert_string_equal(read_job_end(), "69.");
+}
+
 static void who_is_told_to_end_is_not_replaced(void **state)
 {
     (void)state;
@@ -329,6 +397,7 @@ int main(void)
         cmocka_unit_test(who_was_stopped_and_replaced_ends),
         cmocka_unit_test(a_lost_keeper_is_named_by_its_rank),
         cmocka_unit_test(a_lost_spare_leaves_the_ranks_where_they_are),
+        cmocka_unit_test(without_srun_the_last_leader_ends_the_job),
         cmocka_unit_test(who_is_told_to_end_is_not_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
