@@ -56,7 +56,8 @@
  *     STATUS=N                 at the end, before srun closes the pipes: its
  *                              exit status; none if the plugin cannot know it
  *
- * The console writes there, too, when srun would not end by itself:
+ * Both sides append to this file. The console writes there, too, when srun would
+ * not end by itself:
  *
  *     VERDICT=N                the exit status of a step that has lost nodes,
  *                              whatever srun takes for it

@@ -164,7 +164,7 @@ static int make_tokens(void)
 }
 
 /* Returns a file in memory with the facts for the console, positioned at its
- * start; -1 and errno on failure.
+ * start; -1 and errno on failure. Both sides append to it later.
  */
 static int write_facts(const struct dtspank_console_step *step)
 {
@@ -191,7 +191,8 @@ static int write_facts(const struct dtspank_console_step *step)
         fprintf(out, DT_CONSOLE_KEEPERS "%s\n", console.keepers);
     if (layout)
         write_nodes(out, layout);
-    if (fclose(out) != 0 || lseek(copy, 0, SEEK_SET) < 0) {
+    if (fclose(out) != 0 || lseek(copy, 0, SEEK_SET) < 0 ||
+        fcntl(copy, F_SETFL, O_APPEND) < 0) {
         close(copy);
         return -1;
     }
@@ -313,10 +314,8 @@ static bool wait_for_end(int *status)
 static void tell_status(int status)
 {
     char line[sizeof(DT_CONSOLE_STATUS) + 16];
-    struct stat file;
     int bytes = snprintf(line, sizeof(line), DT_CONSOLE_STATUS "%d\n", status);
-    if (fstat(console.facts, &file) == 0 &&
-        pwrite(console.facts, line, (size_t)bytes, file.st_size) != bytes)
+    if (pwrite(console.facts, line, (size_t)bytes, 0) != bytes) /* appends */
         slurm_error("disttrain: cannot tell the console srun's status: %s",
                     strerror(errno));
 }

@@ -10,6 +10,7 @@ spank_tests = \
 	tests/unit/spank/test_siteenv \
 	tests/unit/spank/test_spank_argv \
 	tests/unit/spank/test_spank_check \
+	tests/unit/spank/test_spank_console \
 	tests/unit/spank/test_spank_cpu \
 	tests/unit/spank/test_spank_deadline \
 	tests/unit/spank/test_spank_exit \
@@ -47,6 +48,8 @@ tests_unit_spank_test_spank_argv_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_spank_test_spank_argv_LDADD = $(spank_test_libs)
 tests_unit_spank_test_spank_check_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_spank_test_spank_check_LDADD = $(spank_test_libs)
+tests_unit_spank_test_spank_console_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
+tests_unit_spank_test_spank_console_LDADD = $(spank_test_libs) runtime/libdisttrain.a
 tests_unit_spank_test_spank_cpu_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_spank_test_spank_cpu_LDADD = $(spank_test_libs) runtime/libdisttrain.a
 # These, and test_spank_pmix, stand in for Slurm's library, where dlsym() looks.

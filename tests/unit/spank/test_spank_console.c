@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_spank_console.c - what srun and its console tell each other */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "contract/contract.h"
+#include "spank/srun/srun_impl.h"
+#include "tests/unit/scratch.h"
+#include "tests/unit/spank/spank_stub.h"
+
+/* srun, which ends with status 3, and a console that is a script. */
+static int run_srun(const char *script)
+{
+    static char *argv[] = {"srun", "true", NULL};
+    const struct dtspank_console_step step = {.job = 4, .step = 2, .tasks = 1};
+    const char *path = scratch_write("console", script, strlen(script));
+    int status;
+    assert_int_equal(chmod(path, 0755), 0);
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        dtspank_console_prepare(2, argv);
+        dtspank_console_start(path, &step);
+        exit(3);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* At the same time, in any order: neither overwrites the other. */
+static void both_write_below_the_facts(void **state)
+{
+    char text[1024] = "";
+    (void)state;
+    scratch_path("facts"); /* makes the directory */
+    setenv("W", scratch_root, 1);
+    assert_int_equal(run_srun("#!/bin/sh\n"
+                              "echo VERDICT=7 >&0\n"
+                              "until grep -q ^STATUS=3 /proc/self/fd/0; do\n"
+                              "    sleep 0.02\n"
+                              "done\n"
+                              "cat /proc/self/fd/0 >$W/facts\n"),
+                     7);
+    FILE *file = fopen(scratch_path("facts"), "r");
+    assert_non_null(file);
+    assert_true(fread(text, 1, sizeof(text) - 1, file) > 0);
+    fclose(file);
+    assert_ptr_equal(strstr(text, DT_CONSOLE_VERSION_LINE "\n"), text);
+    assert_non_null(strstr(text, "\nSTEP=4.2\n"));
+    assert_non_null(strstr(text, "\nVERDICT=7\nSTATUS=3\n"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_write_below_the_facts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
