@@ -171,24 +171,50 @@ no_workers() {
     ! dt_run --node "$1" pgrep -x disttrain
 }
 
-@test "of four nodes in two halves one goes on, and the other ends" {
-    local one other node
-    start half "nodes: 4, ntasks_per_node: 1, min_ranks: 2"
+# part NODE... - NODE...: they do not hear each other any more, but the head.
+part() {
+    local one other
+    local -a sides
+    IFS=- read -r -a sides <<<"$*"
     touch "$BATS_TEST_TMPDIR/killed" # the next case gets other links
     at=$EPOCHREALTIME
-    for one in 1 2; do
-        for other in 3 4; do # all of them still hear the head
+    for one in ${sides[0]}; do
+        for other in ${sides[1]}; do
             dt_run --node n$one ip route add blackhole 10.11.12.$other
             dt_run --node n$other ip route add blackhole 10.11.12.$one
         done
     done
-    finish half
-    tell half
-    (($(grep -c "2 ranks are left of 4: all ranks start again" half.log) == 1))
-    for node in n1 n2 n3 n4; do
-        dt_wait_for 10 no_workers $node
+}
+
+# one_side NAME TEXT NODE...: with that text one side has gone on, and ended well,
+# and nobody trains on these nodes.
+one_side() {
+    local node
+    finish "$1"
+    tell "$1"
+    (($(grep -c "$2: all ranks start again" "$1.log") == 1))
+    for node in "${@:3}"; do
+        dt_wait_for 10 no_workers n$node
     done
-    (($(find half.out/.epochs -name '*-2' | wc -l) == 1))
+    (($(find "$1.out/.epochs" -name '*-2' | wc -l) == 1))
+}
+
+@test "of four nodes in two halves one goes on, and the other ends" {
+    start half "nodes: 4, ntasks_per_node: 1, min_ranks: 2"
+    part 1 2 - 3 4
+    one_side half "2 ranks are left of 4" 1 2 3 4
+}
+
+@test "of two nodes one goes on, and the other ends" {
+    start pair "nodes: 2, ntasks_per_node: 1, min_ranks: 1"
+    part 1 - 2
+    one_side pair "1 ranks are left of 2" 1 2
+}
+
+@test "a leader without the other three ends, and they go on" {
+    start three "nodes: 4, ntasks_per_node: 1, min_ranks: 2"
+    part 1 - 2 3 4
+    one_side three "2 ranks are left of 4" 1 2 3 4
 }
 
 # Half of the nodes may not go on without the file of the epoch, and the other
@@ -245,4 +271,23 @@ job_is() {
     dt_wait_for 60 job_is Restarts=1 \
         "Comment=disttrain: the node of srun is lost, and the step has ended with status 75: requeued"
     dt_run scancel "$job"
+}
+
+# Slurm finds the node down meanwhile, and does it itself.
+@test "where users must not take nodes out of a job, the step goes on all the same" {
+    touch "$BATS_TEST_TMPDIR/killed"
+    dt_cluster_down
+    dt_devcluster up --nodes 3 --cpus 2 --conf SlurmdTimeout=8 \
+        --conf KillWait=1 --conf SchedulerParameters=disable_job_shrink
+    STEPS=100000 start fixed "$TWO, spares: 1"
+    cut_off n2
+    dt_wait_for 40 grep "warning: the job cannot be reduced to the nodes that are left (scontrol update NodeList= is refused)" fixed.log
+    dt_wait_for 40 eval '[[ $(nodes) == "n[1,3]" ]]'
+    local before
+    before=$(grep -c "^step" fixed.log)
+    dt_wait_for 20 dt_lines $((before + 50)) "^step" fixed.log
+    dt_run scancel --signal=TERM "$(dt_run squeue -h -o %i)".0
+    wait "$srun" || true
+    cat fixed.log
+    grep "stopped by a signal after step" fixed.log
 }
