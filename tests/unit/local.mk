@@ -342,7 +342,7 @@ tests_unit_train_fake_nvml_so_LDADD =
 
 # It says when a copy is due.
 tests_unit_train_test_copies_LDFLAGS = $(AM_LDFLAGS) \
-	-Wl,--wrap=dt_copies_tell
+	-Wl,--wrap=dt_copies_tell -Wl,--wrap=dt_plan_spare
 
 # It gives the units of a model of text to other parts.
 tests_unit_train_test_run_state_LDFLAGS = $(AM_LDFLAGS) \

@@ -245,7 +245,8 @@ static inline char *starts(void)
 
 struct lost {
     const char *faults[STARTS]; /* of one start after another */
-    const char *begun;          /* the steps at which these have begun */
+    const char *begun; /* the steps at which these have begun; not on GPUs,
+                          whose ranks are not in step when one is killed */
 };
 
 /* What a run leaves that nothing disturbs. */
@@ -283,7 +284,8 @@ static inline void disturbed(int size, const char *lines, const char *want,
     end();
     char *got = left(), *begun = starts();
     assert_string_equal(got, want);
-    assert_string_equal(begun, lost->begun);
+    if (keeper.hardware != ON_GPUS)
+        assert_string_equal(begun, lost->begun);
     free(begun);
     free(got);
 }

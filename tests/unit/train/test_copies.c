@@ -9,7 +9,11 @@
 
 #include "tests/unit/train/lost_scene.h"
 
+#include "plan/plan.h"
+#include "sampling/sampling.h"
 #include "tests/unit/stderr_text.h"
+#include "tests/unit/turned_clock.h"
+#include "train/resume/copies.h"
 
 #ifdef ENABLE_FAULT_INJECTION
 
@@ -18,9 +22,32 @@
  */
 double __wrap_dt_copies_tell(const struct dt_run *run);
 
+double __real_dt_copies_tell(const struct dt_run *run);
+
+static const double due = (double)(1ll << 36);
+
 double __wrap_dt_copies_tell(const struct dt_run *run)
 {
-    return run->copies && run->spec.rank == 0 ? (double)(1ll << 36) : 0;
+    return run->copies && run->spec.rank == 0 ? due : 0;
+}
+
+/* So many bytes are missing of what copies take; -1: memory is as it is. */
+static int missing = -1;
+
+size_t __wrap_dt_plan_spare(const struct dt_spec *spec,
+                            const struct dt_model_options *options, size_t left,
+                            int local_size);
+size_t __real_dt_plan_spare(const struct dt_spec *spec,
+                            const struct dt_model_options *options, size_t left,
+                            int local_size);
+
+size_t __wrap_dt_plan_spare(const struct dt_spec *spec,
+                            const struct dt_model_options *options, size_t left,
+                            int local_size)
+{
+    return missing < 0
+               ? __real_dt_plan_spare(spec, options, left, local_size)
+               : dt_plan_copies_bytes(spec, options->compute) - (size_t)missing;
 }
 
 static const struct lost steps_again[] = {
@@ -164,7 +191,7 @@ static void gpus_go_on(void **state)
     static const struct lost lost[] = {
         {{"copy.whole:rank=1:nth=3:kill", "copy.take:rank=0:kill",
           "copy.end:rank=0:kill"},
-         "0 2 4"},
+         NULL},
     };
     const int before = keeper.hardware;
     (void)state;
@@ -173,6 +200,150 @@ static void gpus_go_on(void **state)
     CHECK(2, SMALLEST BF16 STRATEGY("zero3"), lost);
     unsetenv("SIMT_SEED");
     keeper.hardware = before;
+}
+
+/* --- their time and their memory --- */
+
+static size_t copied;       /* bytes */
+static time_t seconds_each; /* that a copy of a part takes */
+
+static int slow_copy(struct dt_stream *stream, void *to, const void *from,
+                     size_t bytes, struct dt_error *err)
+{
+    copied += bytes;
+    turned_s += seconds_each;
+    return dt_cpu.copy(stream, to, from, bytes, err);
+}
+
+typedef void (*look_f)(struct dt_run *run);
+
+/* Lets `look` see a run that has begun, on each rank. */
+static int see(const struct dt_comm_world *world, void *look)
+{
+    const struct dt_exec exec = exec_apart();
+    const struct dt_inherited inherited = {-1, keeper.board[world->rank],
+                                           keeper.state[world->rank]};
+    struct dt_run run = {0};
+    struct dt_error err;
+    omp_set_num_threads(1);
+    dt_inherited_set(&inherited);
+    ((struct dt_device *)(uintptr_t)exec.device)->copy = slow_copy;
+    struct dt_comm *comm = small_comm(world, &err);
+    if (!comm ||
+        dt_run_init(&run, keeper.conf, &exec, comm, world->size, &err) < 0)
+        return 1;
+    ((look_f)look)(&run);
+    dt_run_fini(&run);
+    dt_comm_destroy(comm);
+    return 0;
+}
+
+static void seen(int size, const char *lines, look_f look)
+{
+    int statuses[RANKS];
+    small_clean(NULL);
+    begin(size, lines, true);
+    world_processes(size, see, (void *)(uintptr_t)look, statuses);
+    end();
+    for (int r = 0; r < size; r++)
+        assert_int_equal(statuses[r], 0);
+}
+
+/* In a process of its own: cmocka's assertions end another one. */
+static void must(bool claim, const char *what)
+{
+    if (claim)
+        return;
+    fprintf(stderr, "# not so: %s\n", what);
+    _exit(1);
+}
+
+#define MUST(claim) must(claim, #claim)
+
+static void look_at_time(struct dt_run *run)
+{
+    struct dt_error err;
+    run->total_steps = 3;
+    MUST(__real_dt_copies_tell(run) == 0);
+    turned_s += 2;
+    MUST(__real_dt_copies_tell(run) == due);
+    MUST(dt_copies_hear(run, 2.5) == 2.5 && !dt_copies_due(run));
+    MUST(dt_copies_hear(run, due + 2.5) == 2.5 && dt_copies_due(run));
+    MUST(dt_copies_make(run, &err) == 0 && !dt_copies_due(run));
+    MUST(dt_copies_end(run, &err) == 0);
+    MUST(__real_dt_copies_tell(run) == 0);
+    seconds_each = 1;
+    copied = 0;
+    MUST(dt_copies_measure(run, &err) == 0 && copied > 0);
+    const time_t took = 12; /* kinds and units */
+    turned_s += 99 * took - 1;
+    MUST(__real_dt_copies_tell(run) == 0);
+    turned_s += 2;
+    MUST(__real_dt_copies_tell(run) == due);
+    run->queued = run->total_steps;
+    MUST(dt_copies_hear(run, due) == 0 && !dt_copies_due(run));
+    run->queued = 0;
+    run->health = DT_NO_LOSS;
+    copied = 0;
+    MUST(dt_copies_make(run, &err) == 0 && copied == 0);
+}
+
+static void a_copy_is_due_after_a_hundred_times_its_time(void **state)
+{
+    (void)state;
+    seen(1, TEXT, look_at_time);
+}
+
+static void look_at_bytes(struct dt_run *run)
+{
+    struct dt_error err;
+    const size_t planned =
+        dt_plan_copies_bytes(&run->spec, run->learner.compute);
+    copied = 0;
+    MUST(dt_copies_measure(run, &err) == 0);
+    MUST(2 * (copied + dt_samples_bytes(&run->spec)) == planned);
+    MUST(dt_copies_take(run, &err) == 0);
+}
+
+static void copies_take_the_bytes_of_the_plan(void **state)
+{
+    (void)state;
+    seen(1, TEXT, look_at_bytes);
+    seen(2, TEXT BF16 STRATEGY("ddp"), look_at_bytes);
+    seen(2, PAIRS FOLLOWS("dpo") STRATEGY("zero3"), look_at_bytes);
+    seen(2, PPO STRATEGY("zero1"), look_at_bytes);
+    seen(2,
+         "algorithm: sft\nmodel.path: base\n" LORA ROWS_HELD TAKE STRATEGY(
+             "zero2"),
+         look_at_bytes);
+}
+
+static void look_at_some(struct dt_run *run)
+{
+    MUST(run->copies);
+}
+
+static void look_at_none(struct dt_run *run)
+{
+    MUST(!run->copies);
+}
+
+static void without_memory_there_are_none(void **state)
+{
+    char text[4096];
+    (void)state;
+    missing = 0;
+    seen(2, TEXT, look_at_some);
+    missing = 1;
+    struct stderr_text log = stderr_text_begin();
+    dt_log_init(0, DT_LOG_INFO);
+    seen(2, TEXT, look_at_none);
+    dt_log_init(0, DT_LOG_ERROR);
+    stderr_text_end(&log, text, sizeof(text));
+    missing = -1;
+    assert_true(said(text, "a lost rank costs the steps since the last "
+                           "checkpoint: for copies of the run, a rank needs "
+                           "0.0 MB more of host memory\n"));
 }
 
 /* --- without a copy --- */
@@ -233,6 +404,9 @@ int main(void)
         TEST(so_it_does_within_a_generation),
         TEST(at_any_time_one_copy_is_whole_on_all_ranks),
         TEST(gpus_go_on),
+        TEST(a_copy_is_due_after_a_hundred_times_its_time),
+        TEST(copies_take_the_bytes_of_the_plan),
+        TEST(without_memory_there_are_none),
         TEST(ranks_say_what_they_go_on_with),
     };
     if (!find_module()) {
