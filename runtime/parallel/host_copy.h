@@ -11,12 +11,8 @@
 
 #include "parallel/parallel.h"
 
-/* Bytes of a copy on a rank, and those that one of a world of this size will
- * have with these options.
- */
+/* Bytes of a copy on a rank. */
 size_t dt_host_copy_bytes(const struct dt_parallel *parallel);
-size_t dt_host_copy_plan(const struct dt_layout *layout, int world,
-                         const struct dt_parallel_options *options);
 
 /* Queues the copy to staging memory `to`: of what is on the device in `stream`,
  * which does not wait for the engine's, and of offloaded parts in the engine's.

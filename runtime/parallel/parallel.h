@@ -153,6 +153,10 @@ struct dt_parallel_bytes dt_parallel_plan(
     const struct dt_layout *layout, int world,
     const struct dt_parallel_options *options);
 
+/* Bytes of a copy of what a rank then owns (host_copy.h). */
+size_t dt_host_copy_plan(const struct dt_layout *layout, int world,
+                         const struct dt_parallel_options *options);
+
 /* --- for parallel/ only --- */
 
 /* How much of a unit a rank has. */

@@ -4,7 +4,6 @@
  */
 #include "config.h"
 
-#include "parallel/host_copy.h"
 #include "plan/plan.h"
 #include "run/sharing.h"
 #include "sampling/sampling.h"

@@ -112,8 +112,9 @@ static double most_lacking(struct dt_run *run,
     return lacks;
 }
 
-/* Takes memory for copies of the run, if all ranks have that, and saves have
- * theirs. The memory of an earlier process is used again.
+/* Takes memory for copies of the run, if all ranks have that and as much again,
+ * which pages of files and programs of rewards may need, and saves have theirs.
+ * The memory of an earlier process is used again.
  */
 static int prepare_copies(struct dt_run *run,
                           const struct dt_model_options *options,
@@ -126,7 +127,7 @@ static int prepare_copies(struct dt_run *run,
         return 0;
     const size_t held = dt_state_held();
     const size_t bytes =
-        dt_plan_copies_bytes(spec, options->compute) +
+        2 * dt_plan_copies_bytes(spec, options->compute) +
         dt_plan_stage_bytes(spec, options->compute, spec->rank);
     const double lacks = most_lacking(run, options, ballot,
                                       bytes > held ? bytes - held : 0, err);

@@ -10,11 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "backend/backend.h"
+#include "segment/segment.h"
 
 enum { COUNT = 100000, BYTES = COUNT * sizeof(float) };
 
@@ -127,6 +130,43 @@ static void copies_reach_memory_of_every_kind(void **state)
     device->release(b, BYTES);
     device->release_staging(host, BYTES);
     free(plain);
+}
+
+/* As copies of a run are made (train/resume/copies.h): to a file in memory, in
+ * a stream without a workspace, and read by whoever maps the file later.
+ */
+static void copies_reach_memory_that_outlives_a_process(void **state)
+{
+    const int fd = memfd_create("state", MFD_CLOEXEC);
+    struct dt_segment *segment = dt_segment_open(fd, 1, &err);
+    struct dt_buffer *kept = dt_segment_buffer(segment, "a copy", BYTES, &err);
+    struct dt_stream *other = NULL;
+    float *host = staging(), *data = allocated(BYTES);
+    (void)state;
+    assert_non_null(kept);
+    for (size_t i = 0; i < COUNT; i++)
+        host[i] = (float)i;
+    copy(data, host, BYTES);
+    wait_all();
+    const size_t used = device->used_bytes();
+    MUST(device->copy_stream_create(&other, &err));
+    assert_int_equal(device->used_bytes(), used);
+    MUST(device->lock(kept->data, BYTES, &err));
+    MUST(device->copy(other, kept->data, data, BYTES, &err));
+    MUST(device->stream_wait(other, &err));
+    device->unlock(kept->data);
+    dt_buffer_destroy(kept);
+    dt_segment_close(segment);
+    segment = dt_segment_open(fd, 1, &err);
+    kept = dt_segment_buffer(segment, "a copy", BYTES, &err);
+    assert_true(dt_segment_found(segment));
+    assert_memory_equal(kept->data, host, BYTES);
+    dt_buffer_destroy(kept);
+    dt_segment_close(segment);
+    close(fd);
+    device->stream_destroy(other);
+    device->release(data, BYTES);
+    device->release_staging(host, BYTES);
 }
 
 static void *wait_for(void *event)
@@ -288,6 +328,7 @@ int main(void)
         cmocka_unit_test(the_device_describes_its_gpu),
         cmocka_unit_test(new_memory_is_zero),
         cmocka_unit_test(copies_reach_memory_of_every_kind),
+        cmocka_unit_test(copies_reach_memory_that_outlives_a_process),
         cmocka_unit_test(any_thread_may_wait_for_an_event),
         cmocka_unit_test(each_replay_runs_all_that_was_recorded),
         cmocka_unit_test(laps_are_times_of_steps),

@@ -163,6 +163,26 @@ need_faults() {
         END { exit bad || NR != 5 }'
 }
 
+@test "a killed rank: all go on with a copy in host memory, with the same bits" {
+    need_faults
+    local file lines=("run.deterministic: true" "checkpoint: {steps: 1000}"
+        "distributed.strategy: zero2"
+        "training: {train_batch_size: 2, max_steps: 12}")
+    config whole "${lines[@]}"
+    config hit "${lines[@]}"
+    run -0 dt_srun -N2 -n2 --disttrain=whole.yaml
+    DISTTRAIN_FAULT=train.step:rank=1:step=10:life=1:kill run dt_srun -N2 -n2 \
+        --disttrain=hit.yaml
+    echo "$output"
+    ((status == 0))
+    [[ $output == *"continuing after step "*" with the copy that the processes before have left in host memory"* ]]
+    [[ $output != *"resuming from "* && $output != *"first failure"* ]]
+    diff <(losses whole) <(losses hit)
+    for file in whole.out/checkpoints/latest/*.safetensors; do
+        cmp "$file" "hit${file#whole}"
+    done
+}
+
 @test "a rank that is killed is named within seconds" {
     need_faults
     config killed "launch.keeper: off"

@@ -295,11 +295,14 @@ static void offload_is_planned_with_what_it_moves(void **state)
     const json_t *bytes = json_object_get(plain, "bytes");
     double state_bytes = number(bytes, "master") + number(bytes, "optimizer");
     assert_true(number(bytes, "host") == 0);
+    assert_true(number(bytes, "copies") == 2 * state_bytes);
     bytes = json_object_get(cpu, "bytes");
+    assert_true(number(bytes, "copies") == 2 * state_bytes);
     assert_true(number(bytes, "optimizer") == 0);
     assert_true(number(bytes, "host") >= state_bytes);
     bytes = json_object_get(nvme, "bytes");
     assert_true(number(bytes, "nvme") >= state_bytes);
+    assert_true(number(bytes, "copies") == 0);
     assert_true(number(json_object_get(nvme, "drive_bytes"), "read_by_node") ==
                 state_bytes);
     assert_sums_up(cpu);

@@ -31,7 +31,8 @@ double __wrap_dt_copies_tell(const struct dt_run *run)
     return run->copies && run->spec.rank == 0 ? due : 0;
 }
 
-/* So many bytes are missing of what copies take; -1: memory is as it is. */
+/* So many bytes are missing of twice what copies take; -1: memory is as it is.
+ */
 static int missing = -1;
 
 size_t __wrap_dt_plan_spare(const struct dt_spec *spec,
@@ -45,9 +46,9 @@ size_t __wrap_dt_plan_spare(const struct dt_spec *spec,
                             const struct dt_model_options *options, size_t left,
                             int local_size)
 {
-    return missing < 0
-               ? __real_dt_plan_spare(spec, options, left, local_size)
-               : dt_plan_copies_bytes(spec, options->compute) - (size_t)missing;
+    return missing < 0 ? __real_dt_plan_spare(spec, options, left, local_size)
+                       : 2 * dt_plan_copies_bytes(spec, options->compute) -
+                             (size_t)missing;
 }
 
 static const struct lost steps_again[] = {
