@@ -104,6 +104,7 @@ static int allocate_model(struct dt_run *run, struct model *model, size_t i,
     struct dt_buffer *buf = dt_segment_buffer(
         run->copies->segment, name, dt_host_copy_bytes(model->parallel), err);
     if (buf && device->lock && device->lock(buf->data, buf->bytes, err) < 0) {
+        dt_error_prefix(err, "cannot lock memory for %s", name);
         dt_buffer_destroy(buf);
         buf = NULL;
     }

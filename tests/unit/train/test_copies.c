@@ -91,6 +91,9 @@ static void so_it_does_with_all_that_is_trained(void **state)
           steps_again);
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
         CHECK(2, lines[i], thrice);
+    keeper.two_nodes = true;
+    CHECK(4, TEXT BF16 STRATEGY("zero3"), thrice);
+    keeper.two_nodes = false;
 }
 
 /* Rewards of generations after the copy are asked for again. */
@@ -216,6 +219,23 @@ static int slow_copy(struct dt_stream *stream, void *to, const void *from,
     return dt_cpu.copy(stream, to, from, bytes, err);
 }
 
+/* Rank 1 may have no memory that its device can lock. */
+static bool refuses;
+static int this_rank;
+
+static int lock(void *data, size_t bytes, struct dt_error *err)
+{
+    (void)data;
+    return refuses && this_rank == 1
+               ? dt_error_set(err, EX_OSERR, "lock(%zu bytes): refused", bytes)
+               : 0;
+}
+
+static void unlock(void *data)
+{
+    (void)data;
+}
+
 typedef void (*look_f)(struct dt_run *run);
 
 /* Lets `look` see a run that has begun, on each rank. */
@@ -228,7 +248,11 @@ static int see(const struct dt_comm_world *world, void *look)
     struct dt_error err;
     omp_set_num_threads(1);
     dt_inherited_set(&inherited);
-    ((struct dt_device *)(uintptr_t)exec.device)->copy = slow_copy;
+    struct dt_device *device = (struct dt_device *)(uintptr_t)exec.device;
+    device->copy = slow_copy;
+    device->lock = lock;
+    device->unlock = unlock;
+    this_rank = world->rank;
     struct dt_comm *comm = small_comm(world, &err);
     if (!comm ||
         dt_run_init(&run, keeper.conf, &exec, comm, world->size, &err) < 0)
@@ -239,15 +263,20 @@ static int see(const struct dt_comm_world *world, void *look)
     return 0;
 }
 
-static void seen(int size, const char *lines, look_f look)
+static void see_all(look_f look)
 {
     int statuses[RANKS];
+    world_processes(keeper.size, see, (void *)(uintptr_t)look, statuses);
+    for (int r = 0; r < keeper.size; r++)
+        assert_int_equal(statuses[r], 0);
+}
+
+static void seen(int size, const char *lines, look_f look)
+{
     small_clean(NULL);
     begin(size, lines, true);
-    world_processes(size, see, (void *)(uintptr_t)look, statuses);
+    see_all(look);
     end();
-    for (int r = 0; r < size; r++)
-        assert_int_equal(statuses[r], 0);
 }
 
 /* In a process of its own: cmocka's assertions end another one. */
@@ -329,22 +358,52 @@ static void look_at_none(struct dt_run *run)
     MUST(!run->copies);
 }
 
-static void without_memory_there_are_none(void **state)
+static void none_are_made(const char *words)
 {
     char text[4096];
-    (void)state;
-    missing = 0;
-    seen(2, TEXT, look_at_some);
-    missing = 1;
     struct stderr_text log = stderr_text_begin();
     dt_log_init(0, DT_LOG_INFO);
     seen(2, TEXT, look_at_none);
     dt_log_init(0, DT_LOG_ERROR);
     stderr_text_end(&log, text, sizeof(text));
+    assert_true(said(text, words));
+}
+
+static void without_memory_there_are_none(void **state)
+{
+    (void)state;
+    missing = 0;
+    seen(2, TEXT, look_at_some);
+    missing = 1;
+    none_are_made("a lost rank costs the steps since the last checkpoint: for "
+                  "copies of the run, a rank needs 0.0 MB more of host "
+                  "memory\n");
     missing = -1;
-    assert_true(said(text, "a lost rank costs the steps since the last "
-                           "checkpoint: for copies of the run, a rank needs "
-                           "0.0 MB more of host memory\n"));
+    refuses = true;
+    none_are_made("no copy of the run is kept in host memory, and a lost rank "
+                  "costs the steps since the last checkpoint: another rank "
+                  "cannot, as it says\n");
+    none_are_made("checkpoint: cannot lock memory for copy 0 of the model: "
+                  "lock(");
+    refuses = false;
+}
+
+static void forget(struct dt_run *run)
+{
+    if (run->spec.rank == 1)
+        dt_copies_forget(run);
+}
+
+static void copies_of_a_rank_with_wrong_bits_are_dropped(void **state)
+{
+    (void)state;
+    small_clean(NULL);
+    begin(2, TEXT, true);
+    see_all(forget);
+    assert_true(start_says("the run cannot continue where it was: the state of "
+                           "rank 1 is wrong\n"));
+    see_all(look_at_some);
+    end();
 }
 
 /* --- without a copy --- */
@@ -408,6 +467,7 @@ int main(void)
         TEST(a_copy_is_due_after_a_hundred_times_its_time),
         TEST(copies_take_the_bytes_of_the_plan),
         TEST(without_memory_there_are_none),
+        TEST(copies_of_a_rank_with_wrong_bits_are_dropped),
         TEST(ranks_say_what_they_go_on_with),
     };
     if (!find_module()) {
