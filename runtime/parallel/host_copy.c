@@ -16,7 +16,7 @@ size_t dt_host_copy_plan(const struct dt_layout *layout, int world,
                          const struct dt_parallel_options *options)
 {
     return (size_t)end_of(options->use) * (layout->count / (size_t)world) *
-           sizeof(float);
+           dt_dtype_bytes(dt_master_dtype(options));
 }
 
 size_t dt_host_copy_bytes(const struct dt_parallel *p)
