@@ -76,7 +76,7 @@ layers() {
             layer("sampling", "base ckpt rollout run run/dir run/reference " \
                 "segment tokenizer/chat")
             layer("algo", "base loss model run run/dir run/reference sampling")
-            layer("plan", "algo base ckpt forecast model ops reward run " \
+            layer("plan", "algo base ckpt forecast model ops reward rollout run " \
                 "sampling weights")
             layer("train/watch", "base device parallel run")
             layer("train/resume", "algo base parallel run run/dir " \
