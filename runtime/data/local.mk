@@ -20,8 +20,11 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/data/mask.h \
 	runtime/data/preferences.c \
 	runtime/data/preferences.h \
+	runtime/data/prompt_line.c \
 	runtime/data/prompts.c \
 	runtime/data/prompts.h \
+	runtime/data/prompts_impl.h \
+	runtime/data/prompts_read.c \
 	runtime/data/row_images.c \
 	runtime/data/row_images.h \
 	runtime/data/turn_images.c \
