@@ -17,9 +17,10 @@
 #include "data/image_text.h"
 
 enum {
-    STAND_IN = 0xf0000, /* the first code point for a control token */
     STAND_IN_BYTES = 4,
-    STAND_INS = 4096,
+    STAND_INS = 4096,   /* of a block of code points for control tokens */
+    FIRST_BLOCK = 0xb0, /* by their second byte: U+F0000 and on, ... */
+    LAST_BLOCK = 0xbe   /* ... up to U+FEFFF */
 };
 
 /* Which control tokens in the text of a message stay text. */
@@ -29,6 +30,7 @@ enum kept { NONE, MARKS, ALL };
 struct guard {
     struct dt_chat_coder *coder;
     enum kept kept;              /* of the message at hand */
+    unsigned block;              /* that no string of the conversation has */
     const char *text[STAND_INS]; /* in the strings of messages */
     size_t bytes[STAND_INS];
     size_t count;
@@ -37,20 +39,21 @@ struct guard {
 
 /* --- messages with stand-ins --- */
 
-static void write_stand_in(size_t number, char out[STAND_IN_BYTES])
+static void write_stand_in(unsigned block, size_t number,
+                           char out[STAND_IN_BYTES])
 {
-    const unsigned code = STAND_IN + (unsigned)number;
-    out[0] = (char)(0xf0 | code >> 18);
-    out[1] = (char)(0x80 | (code >> 12 & 0x3f));
-    out[2] = (char)(0x80 | (code >> 6 & 0x3f));
-    out[3] = (char)(0x80 | (code & 0x3f));
+    out[0] = (char)0xf3;
+    out[1] = (char)block;
+    out[2] = (char)(0x80 | (number >> 6 & 0x3f));
+    out[3] = (char)(0x80 | (number & 0x3f));
 }
 
-/* The number of the stand-in at `at`, or -1. */
-static long read_stand_in(const char *text, size_t bytes, size_t at)
+/* The number of the stand-in of a block at `at`, or -1. */
+static long read_stand_in(unsigned block, const char *text, size_t bytes,
+                          size_t at)
 {
     if (bytes - at < STAND_IN_BYTES || (unsigned char)text[at] != 0xf3 ||
-        (unsigned char)text[at + 1] != 0xb0)
+        (unsigned char)text[at + 1] != block)
         return -1;
     return ((unsigned char)text[at + 2] & 0x3f) << 6 |
            ((unsigned char)text[at + 3] & 0x3f);
@@ -104,7 +107,7 @@ static json_t *guard_string(struct guard *g, json_t *string)
         }
         memcpy(guarded + to, s + from, begin - from);
         to += begin - from;
-        write_stand_in((size_t)number, guarded + to);
+        write_stand_in(g->block, (size_t)number, guarded + to);
         to += STAND_IN_BYTES;
         from = end;
     }
@@ -207,7 +210,7 @@ static int append_part(const struct guard *g, const char *whole, size_t bytes,
             long number;
             for (; text < wanted; text += number < 0 ? 1 : g->bytes[number],
                                   here += number < 0 ? 1 : STAND_IN_BYTES) {
-                number = read_stand_in(whole, bytes, here);
+                number = read_stand_in(g->block, whole, bytes, here);
                 if (number >= 0 && text + g->bytes[number] > wanted)
                     break; /* within a control token: at its beginning */
             }
@@ -228,13 +231,13 @@ static char *expand(const struct guard *g, const char *whole, size_t begin,
 {
     size_t room = end - begin + 1;
     for (size_t at = begin; at < end; at++) {
-        long number = read_stand_in(whole, end, at);
+        long number = read_stand_in(g->block, whole, end, at);
         room += number < 0 ? 0 : g->bytes[number];
     }
     char *text = malloc(room);
     *bytes = 0;
     for (size_t at = begin; text && at < end;) {
-        long number = read_stand_in(whole, end, at);
+        long number = read_stand_in(g->block, whole, end, at);
         if (number < 0) {
             text[(*bytes)++] = whole[at++];
             continue;
@@ -291,19 +294,33 @@ static int encode_guarded(const struct guard *g, const char *whole,
     return rc;
 }
 
-/* Whether a string anywhere in the value already has a stand-in. */
-static bool has_stand_in(const json_t *value)
+/* Whether a string anywhere in the value has a character of a block. */
+static bool has_block(const json_t *value, unsigned block)
 {
+    const char *text = json_string_value(value);
     const json_t *item;
     const char *key;
     size_t i;
     bool has = false;
     for (i = 0; i < json_string_length(value) && !has; i++)
-        has = read_stand_in(json_string_value(value), json_string_length(value),
-                            i) >= 0;
-    json_array_foreach(value, i, item) has |= has_stand_in(item);
-    json_object_foreach((json_t *)value, key, item) has |= has_stand_in(item);
+        has = read_stand_in(block, text, json_string_length(value), i) >= 0;
+    json_array_foreach(value, i, item) has |= has_block(item, block);
+    json_object_foreach((json_t *)value, key, item) has |=
+        has_block(item, block);
     return has;
+}
+
+/* Chooses stand-ins that the conversation does not have. */
+static int choose_block(struct guard *g, const struct dt_chat_input *input)
+{
+    for (g->block = FIRST_BLOCK; g->block <= LAST_BLOCK; g->block++)
+        if (!has_block(input->messages, g->block) &&
+            !has_block(input->tools, g->block))
+            return 0;
+    return dt_error_set(g->err, EX_DATAERR,
+                        "text that spells control tokens, and characters of "
+                        "private use from all over U+F0000 to U+FEFFF, which "
+                        "stand for them here");
 }
 
 /* --- conversations --- */
@@ -377,8 +394,10 @@ static int encode_as_text(struct guard *g, const struct dt_chat_input *input,
                           struct dt_tokens *out)
 {
     struct dt_chat_input guarded = *input;
-    json_t *messages = guard_messages(g, input->messages), *tools = NULL;
-    int rc = messages ? 0 : -1;
+    json_t *messages = NULL, *tools = NULL;
+    int rc = choose_block(g, input);
+    if (rc == 0 && !(messages = guard_messages(g, input->messages)))
+        rc = -1;
     g->kept = g->coder->parse_special ? NONE : ALL;
     if (rc == 0 && input->tools)
         rc = (tools = g->kept == NONE ? json_incref((json_t *)input->tools)
@@ -387,12 +406,6 @@ static int encode_as_text(struct guard *g, const struct dt_chat_input *input,
                  : -1;
     guarded.messages = messages;
     guarded.tools = tools;
-    if (rc == 0 && g->count > 0 &&
-        (has_stand_in(input->messages) || has_stand_in(input->tools)))
-        rc = dt_error_set(g->err, EX_DATAERR,
-                          "text that spells control tokens, and characters of "
-                          "private use (U+F0000 to U+F0FFF) that stand for "
-                          "them here");
     if (rc == 0 && g->count == 0)
         rc = encode_plain(g->coder, input, flags, text, out, g->err);
     else if (rc == 0)

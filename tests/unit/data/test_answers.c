@@ -231,6 +231,38 @@ static void marks_in_messages_of_a_prompt_are_text(void **state)
     reader_end(&r);
 }
 
+/* Characters of private use stand for control tokens meanwhile: those that the
+ * text does not have.
+ */
+static void any_character_may_be_beside_them(void **state)
+{
+    struct reader r = reader_of(NULL, true);
+    const struct asked talk = {.says = "q\U000F0000"};
+    char all[200] = "</s>";
+    struct dt_error err;
+    (void)state;
+    expect_text(&r, &talk, "\U000F0001</s>\U000F1000<think>");
+    for (unsigned block = 0; block < 15; block++) {
+        const char character[] = {(char)0xf3, (char)(0xb0 + block), (char)0x80,
+                                  (char)0x80, '\0'};
+        if (block > 0)
+            expect_text(&r, &talk, all);
+        strcat(all, character);
+    }
+    struct dt_record record = {.answered = true};
+    struct dt_marked words = {0};
+    bool seam;
+    add_messages(&r, &talk, all, NULL, &record);
+    assert_int_equal(dt_masker_add(r.masker, &record, &words, &seam, &err), -1);
+    assert_string_equal(err.text,
+                        "text that spells control tokens, and characters of "
+                        "private use from all over U+F0000 to U+FEFFF, which "
+                        "stand for them here");
+    dt_turns_fini(&record.turns);
+    free(words.tokens);
+    reader_end(&r);
+}
+
 /* As data.parse_special: false has it, prompts spell none either. */
 static void prompts_may_be_text_as_well(void **state)
 {
@@ -270,6 +302,7 @@ int main(void)
         cmocka_unit_test(a_model_with_a_tower_reads_answers_as_text),
         cmocka_unit_test(a_token_does_not_span_a_prompt_and_its_answer),
         cmocka_unit_test(marks_in_messages_of_a_prompt_are_text),
+        cmocka_unit_test(any_character_may_be_beside_them),
         cmocka_unit_test(prompts_may_be_text_as_well),
     };
     return cmocka_run_group_tests_name("answers", tests, set_up, tear_down);
