@@ -98,6 +98,7 @@ static int read_pair(const json_t *root, const char *prompt_key,
     if (json_is_string(prompt) && json_is_string(completion)) {
         record->prompt = json_string_value(prompt);
         record->completion = json_string_value(completion);
+        record->completion_bytes = json_string_length(completion);
         return dt_turns_refuse_system(root, err);
     }
     if (!json_is_array(prompt) || !json_is_array(completion))

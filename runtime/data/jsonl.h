@@ -42,10 +42,11 @@ struct dt_record {
     enum dt_format format; /* not AUTO */
     const char *text;
     const char *prompt, *completion; /* NULL if they are lists of messages */
-    struct dt_turns turns; /* messages, or those of prompt and completion */
-    size_t prompt_turns;   /* number of turns that are the prompt */
-    int32_t *ids;          /* TOKENS: the ids */
-    bool *targets;         /* whether each id is a target */
+    size_t completion_bytes; /* what a model has written may have NULs */
+    struct dt_turns turns;   /* messages, or those of prompt and completion */
+    size_t prompt_turns;     /* number of turns that are the prompt */
+    int32_t *ids;            /* TOKENS: the ids */
+    bool *targets;           /* whether each id is a target */
     size_t id_count;
     bool answered;  /* a model has written the completion, or the turns behind
                        the prompt: what they spell is text */

@@ -234,9 +234,10 @@ static int encode_answered(struct dt_masker *masker, size_t bytes, size_t own,
 /* Encodes two texts as one. */
 static int encode_joined(struct dt_masker *masker, const char *first,
                          size_t first_bytes, const char *second,
-                         struct dt_tokens *out, struct dt_error *err)
+                         size_t second_bytes, struct dt_tokens *out,
+                         struct dt_error *err)
 {
-    const size_t bytes = first_bytes + strlen(second);
+    const size_t bytes = first_bytes + second_bytes;
     const bool answers = masker->coder.answer != DT_NO_ANSWER;
     const size_t own = answers ? first_bytes : bytes;
     if (bytes >= masker->joined_capacity) {
@@ -247,7 +248,7 @@ static int encode_joined(struct dt_masker *masker, const char *first,
         masker->joined_capacity = bytes + 1;
     }
     memcpy(masker->joined, first, first_bytes);
-    memcpy(masker->joined + first_bytes, second, bytes - first_bytes);
+    memcpy(masker->joined + first_bytes, second, second_bytes);
     return masker->coder.images && masker->row.count > 0
                ? encode_images(masker, bytes, own, out, err)
                : encode_answered(masker, bytes, own, out, err);
@@ -257,10 +258,10 @@ static int add_pair(struct dt_masker *masker, const struct dt_record *record,
                     struct dt_marked *out, bool *seam, struct dt_error *err)
 {
     const size_t bytes = strlen(record->prompt);
-    if (encode_joined(masker, record->prompt, bytes, "", &masker->prompt, err) <
-            0 ||
+    if (encode_joined(masker, record->prompt, bytes, "", 0, &masker->prompt,
+                      err) < 0 ||
         encode_joined(masker, record->prompt, bytes, record->completion,
-                      &masker->tokens, err) < 0)
+                      record->completion_bytes, &masker->tokens, err) < 0)
         return -1;
     *seam = !begins_with(&masker->tokens, &masker->prompt);
     return add_tokens(masker, &masker->tokens,
@@ -385,8 +386,8 @@ int dt_masker_prompt(struct dt_masker *masker, const struct dt_prompt_of *of,
 {
     *tokens = &masker->prompt;
     if (of->text)
-        return encode_joined(masker, of->text, of->bytes, "", &masker->prompt,
-                             err);
+        return encode_joined(masker, of->text, of->bytes, "", 0,
+                             &masker->prompt, err);
     return encode_turns(masker, of->turns, of->turns->count, DT_CHAT_PROMPT,
                         &masker->prompt, err);
 }
@@ -422,14 +423,16 @@ static size_t common_tokens(const struct dt_tokens *a,
 static int encode_texts(struct dt_masker *masker, const struct dt_preference *p,
                         struct dt_error *err)
 {
-    return encode_joined(masker, p->prompt, p->prompt_bytes, "",
+    return encode_joined(masker, p->prompt, p->prompt_bytes, "", 0,
                          &masker->prompt, err) < 0 ||
                    encode_joined(masker, p->prompt, p->prompt_bytes,
-                                 p->completion[DT_CHOSEN], &masker->tokens,
-                                 err) < 0 ||
+                                 p->completion[DT_CHOSEN],
+                                 strlen(p->completion[DT_CHOSEN]),
+                                 &masker->tokens, err) < 0 ||
                    encode_joined(masker, p->prompt, p->prompt_bytes,
-                                 p->completion[DT_REJECTED], &masker->other,
-                                 err) < 0
+                                 p->completion[DT_REJECTED],
+                                 strlen(p->completion[DT_REJECTED]),
+                                 &masker->other, err) < 0
                ? -1
                : 0;
 }
@@ -555,8 +558,8 @@ static int add_ids(const struct dt_record *record, struct dt_marked *out,
 static int add_text(struct dt_masker *masker, const char *text,
                     struct dt_marked *out, struct dt_error *err)
 {
-    return encode_joined(masker, text, strlen(text), "", &masker->tokens, err) <
-                   0
+    return encode_joined(masker, text, strlen(text), "", 0, &masker->tokens,
+                         err) < 0
                ? -1
                : add_tokens(masker, &masker->tokens, 0, true, out, err);
 }

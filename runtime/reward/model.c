@@ -238,6 +238,7 @@ static int add_words(struct model *model, const struct dt_reward_sample *sample,
         .format = DT_FORMAT_PROMPT_COMPLETION,
         .prompt = sample->prompt_text,
         .completion = sample->completion_text,
+        .completion_bytes = sample->completion_bytes,
         .answered = true,
         .turns.allow_images = sees(model),
     };
@@ -248,8 +249,8 @@ static int add_words(struct model *model, const struct dt_reward_sample *sample,
     model->words.count = 0;
     if (messages) {
         record.prompt = record.completion = NULL;
-        answer = json_pack("{s:s, s:s}", "role", "assistant", "content",
-                           sample->completion_text);
+        answer = json_pack("{s:s, s:s%}", "role", "assistant", "content",
+                           sample->completion_text, sample->completion_bytes);
         rc = answer ? dt_turns_add(&record.turns, messages, "prompt", err)
                     : dt_error_set(err, EX_OSERR, "out of memory");
         record.prompt_turns = record.turns.count;

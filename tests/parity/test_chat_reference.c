@@ -166,9 +166,10 @@ static void check_pair(const json_t *json, struct dt_masker *masker)
     struct dt_error err;
     struct dt_marked marked = {0};
     bool seam;
+    const char *completion = string_of(json, "completion");
     const struct dt_record record = {.prompt = string_of(json, "prompt"),
-                                     .completion =
-                                         string_of(json, "completion")};
+                                     .completion = completion,
+                                     .completion_bytes = strlen(completion)};
     const json_t *ids = json_object_get(json, "ids");
     size_t prompt =
         (size_t)json_integer_value(json_object_get(json, "prompt_count"));

@@ -63,7 +63,7 @@ struct asked {
 };
 
 static void add_messages(const struct reader *r, const struct asked *asked,
-                         const char *answer, json_t *files,
+                         const char *answer, size_t bytes, json_t *files,
                          struct dt_record *record)
 {
     struct dt_error err;
@@ -75,7 +75,8 @@ static void add_messages(const struct reader *r, const struct asked *asked,
     if (!r->family)
         json_object_set_new(json_array_get(user, 0), "content",
                             json_string(asked->says));
-    json_t *said = json_pack("{ss ss}", "role", "assistant", "content", answer);
+    json_t *said =
+        json_pack("{ss ss%}", "role", "assistant", "content", answer, bytes);
     record->turns.allow_images = r->family;
     assert_int_equal(dt_turns_add(&record->turns, user, "prompt", &err), 0);
     record->prompt_turns = record->turns.count;
@@ -89,7 +90,8 @@ static void add_messages(const struct reader *r, const struct asked *asked,
 
 /* The words of a prompt and an answer, for free(). */
 static struct dt_marked words_of(const struct reader *r,
-                                 const struct asked *asked, const char *answer)
+                                 const struct asked *asked, const char *answer,
+                                 size_t bytes)
 {
     struct dt_record record = {.format = DT_FORMAT_PROMPT_COMPLETION,
                                .answered = true};
@@ -100,9 +102,10 @@ static struct dt_marked words_of(const struct reader *r,
     if (asked->text) {
         record.prompt = asked->text;
         record.completion = answer;
+        record.completion_bytes = bytes;
         record.images = r->family ? json_incref(files) : NULL;
     } else {
-        add_messages(r, asked, answer, files, &record);
+        add_messages(r, asked, answer, bytes, files, &record);
     }
     if (dt_masker_add(r->masker, &record, &words, &seam, &err) < 0)
         fail_msg("\"%s\": %s", answer, err.text);
@@ -114,12 +117,12 @@ static struct dt_marked words_of(const struct reader *r,
 
 /* The words are those of an answer of nothing, the bytes of this one, and EOS.
  */
-static void expect_text(const struct reader *r, const struct asked *asked,
-                        const char *answer)
+static void expect_bytes(const struct reader *r, const struct asked *asked,
+                         const char *answer, size_t n)
 {
-    struct dt_marked empty = words_of(r, asked, "");
-    struct dt_marked words = words_of(r, asked, answer);
-    const size_t head = empty.count - 1, n = strlen(answer);
+    struct dt_marked empty = words_of(r, asked, "", 0);
+    struct dt_marked words = words_of(r, asked, answer, n);
+    const size_t head = empty.count - 1;
     assert_int_equal(words.count, head + n + 1);
     assert_memory_equal(words.tokens, empty.tokens, head * sizeof(uint32_t));
     for (size_t i = 0; i < n; i++)
@@ -130,7 +133,13 @@ static void expect_text(const struct reader *r, const struct asked *asked,
     free(words.tokens);
 }
 
-/* Answers with each special token, and with all of them. */
+static void expect_text(const struct reader *r, const struct asked *asked,
+                        const char *answer)
+{
+    expect_bytes(r, asked, answer, strlen(answer));
+}
+
+/* Answers with each special token, with all of them, and with a NUL. */
 static void expect_all(const struct reader *r, const struct asked *asked)
 {
     const size_t end = dt_tokenizer_vocab_size(r->tokenizer);
@@ -149,13 +158,14 @@ static void expect_all(const struct reader *r, const struct asked *asked)
     }
     expect_text(r, asked, all);
     expect_text(r, asked, "");
+    expect_bytes(r, asked, "a\0b</s>", 8);
 }
 
 /* The number of tokens with this id. */
 static size_t count_of(const struct reader *r, const struct asked *asked,
                        const char *answer, uint32_t id)
 {
-    struct dt_marked words = words_of(r, asked, answer);
+    struct dt_marked words = words_of(r, asked, answer, strlen(answer));
     struct dt_example_parts parts = {.tokens = words.tokens,
                                      .token_count = words.count};
     size_t n = 0;
@@ -252,7 +262,7 @@ static void any_character_may_be_beside_them(void **state)
     struct dt_record record = {.answered = true};
     struct dt_marked words = {0};
     bool seam;
-    add_messages(&r, &talk, all, NULL, &record);
+    add_messages(&r, &talk, all, strlen(all), NULL, &record);
     assert_int_equal(dt_masker_add(r.masker, &record, &words, &seam, &err), -1);
     assert_string_equal(err.text,
                         "text that spells control tokens, and characters of "

@@ -189,6 +189,12 @@ static void completions_are_text_whatever_they_spell(void **state)
             fail_msg("%s", err.text);
         assert_true(fabs(value - score_alone(text)) < 1e-5);
     }
+    struct dt_reward_sample samples[] = {sample_of("a\0b"), sample_of("a")};
+    double values[2];
+    samples[0].completion_bytes = 3;
+    assert_int_equal(dt_rewards_submit(rewards, 1, samples, 2, &err), 0);
+    assert_int_equal(dt_rewards_collect(rewards, values, 2, &err), 0);
+    assert_true(fabs(values[0] - values[1]) > 1e-4); /* NUL ends no text */
     dt_rewards_close(rewards);
     dt_conf_destroy(conf);
     assert_int_equal(unlink(SAVED "/tokenizer.json"), 0);
