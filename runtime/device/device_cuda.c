@@ -371,18 +371,6 @@ static void release_staging(void *data, size_t bytes)
     cudaFreeHost(data);
 }
 
-static int cuda_lock(void *data, size_t bytes, struct dt_error *err)
-{
-    return result_of(err,
-                     cudaHostRegister(data, bytes, cudaHostRegisterDefault),
-                     "cudaHostRegister(%zu bytes)", bytes);
-}
-
-static void cuda_unlock(void *data)
-{
-    cudaHostUnregister(data);
-}
-
 static size_t available_bytes(void)
 {
     size_t free_bytes, total;
@@ -518,6 +506,19 @@ static void choose_gpu(void)
     if (!chosen)
         cudaSetDevice(gpu.index);
     chosen = true;
+}
+
+static int cuda_lock(void *data, size_t bytes, struct dt_error *err)
+{
+    choose_gpu();
+    return result_of(err,
+                     cudaHostRegister(data, bytes, cudaHostRegisterDefault),
+                     "cudaHostRegister(%zu bytes)", bytes);
+}
+
+static void cuda_unlock(void *data)
+{
+    cudaHostUnregister(data);
 }
 
 static int event_done(struct dt_event *event, struct dt_error *err)

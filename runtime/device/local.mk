@@ -2,7 +2,10 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/device/device.c \
 	runtime/device/device.h \
-	runtime/device/device_energy.c
+	runtime/device/device_energy.c \
+	runtime/device/locker.c \
+	runtime/device/locker.h \
+	# End of runtime/device
 
 cuda_sources += \
 	runtime/device/device_cuda.c \

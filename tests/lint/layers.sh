@@ -79,7 +79,7 @@ layers() {
             layer("plan", "algo base ckpt forecast model ops reward rollout run " \
                 "sampling weights")
             layer("train/watch", "base device parallel run")
-            layer("train/resume", "algo base parallel run run/dir " \
+            layer("train/resume", "algo base device parallel run run/dir " \
                 "run/reference sampling segment weights")
             layer("train", "algo base plan run run/dir " \
                 "run/reference sampling segment train/resume train/watch")

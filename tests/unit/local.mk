@@ -96,6 +96,7 @@ check_PROGRAMS += \
 	tests/unit/data/test_preference \
 	tests/unit/data/test_prompts \
 	tests/unit/data/test_row_images \
+	tests/unit/device/test_locker \
 	tests/unit/device/test_memory \
 	tests/unit/doctor/test_doctor_child \
 	tests/unit/doctor/test_doctor_node \
@@ -342,7 +343,8 @@ tests_unit_train_fake_nvml_so_LDADD =
 
 # It says when a copy is due.
 tests_unit_train_test_copies_LDFLAGS = $(AM_LDFLAGS) \
-	-Wl,--wrap=dt_copies_tell -Wl,--wrap=dt_plan_spare
+	-Wl,--wrap=dt_copies_tell -Wl,--wrap=dt_locker_done \
+	-Wl,--wrap=dt_plan_spare
 
 # It gives the units of a model of text to other parts.
 tests_unit_train_test_run_state_LDFLAGS = $(AM_LDFLAGS) \

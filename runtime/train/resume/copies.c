@@ -19,6 +19,7 @@
 #include "base/fault.h"
 #include "base/inherited.h"
 #include "base/log.h"
+#include "device/locker.h"
 #include "parallel/host_copy.h"
 #include "run/exchange.h"
 #include "run/reference/reference.h"
@@ -26,19 +27,23 @@
 #include "train/resume/copies.h"
 #include "train/resume/settled.h"
 
-enum { COPIES = 2, MODELS = 3 };
+enum { COPIES = 2, MODELS = 3, AT_ONCE = 1 << 30 };
 
 /* A copy costs at most one hundredth of the time until the next one begins. It
  * also makes the host wait for the device once, for some milliseconds.
  */
 static const double SHARE = 100, LEAST_S = 1;
 
-/* Rank 0 adds it to a sum: more than all ranks of a world add for a save. */
+/* A vote for a copy: more than all ranks of a world add for a save. */
 static const double due_unit = (double)(1ll << 36);
+
+#define NO_COPIES                                                              \
+    "no copy of the run is kept in host memory, and a lost rank costs the "    \
+    "steps since the last checkpoint: "
 
 struct record {
     uint64_t wrong;
-    double seconds; /* that a copy takes */
+    double seconds; /* that a copy takes, on all ranks; 0: not measured */
     struct {
         uint64_t mark; /* 1 + its step; 0: not whole */
         struct dt_settled run;
@@ -49,7 +54,7 @@ struct record {
 struct model {
     const char *name;
     struct dt_parallel *parallel;
-    struct dt_buffer *at[COPIES]; /* locked */
+    struct dt_buffer *at[COPIES]; /* locked by the locker */
 };
 
 struct dt_copies {
@@ -58,12 +63,15 @@ struct dt_copies {
     struct record *record;
     struct model models[MODELS];
     size_t model_count;
+    struct dt_locker *locker;
     struct dt_buffer *samples[COPIES];
     struct dt_stream *stream;
     struct dt_event *copied, *staged; /* in it; in the run's: all are there */
     size_t last;                      /* the copy that was made or taken last */
     bool open;                        /* it is on its way */
     bool asked;                       /* for the next one */
+    bool at_once;                     /* all ranks had memory from the start */
+    bool failed;                      /* it could not be locked */
     double begun;
 };
 
@@ -98,18 +106,11 @@ static void add_model(struct dt_copies *copies, const char *name,
 static int allocate_model(struct dt_run *run, struct model *model, size_t i,
                           struct dt_error *err)
 {
-    const struct dt_device *device = run->spec.exec.device;
     char name[48];
     snprintf(name, sizeof(name), "copy %zu of the %s", i, model->name);
-    struct dt_buffer *buf = dt_segment_buffer(
-        run->copies->segment, name, dt_host_copy_bytes(model->parallel), err);
-    if (buf && device->lock && device->lock(buf->data, buf->bytes, err) < 0) {
-        dt_error_prefix(err, "cannot lock memory for %s", name);
-        dt_buffer_destroy(buf);
-        buf = NULL;
-    }
-    model->at[i] = buf;
-    return buf ? 0 : -1;
+    model->at[i] = dt_segment_buffer(run->copies->segment, name,
+                                     dt_host_copy_bytes(model->parallel), err);
+    return model->at[i] ? 0 : -1;
 }
 
 static int allocate_copy(struct dt_run *run, size_t i, struct dt_error *err)
@@ -125,6 +126,25 @@ static int allocate_copy(struct dt_run *run, size_t i, struct dt_error *err)
                            copies->segment, names[i], bytes, err)))
         return -1;
     return 0;
+}
+
+/* Gets the memory of all copies ready, at once where that takes no second. */
+static int lock(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_copies *copies = run->copies;
+    struct dt_buffer *all[COPIES * MODELS];
+    size_t count = 0, bytes = 0;
+    for (size_t m = 0; m < copies->model_count; m++)
+        for (size_t i = 0; i < COPIES; i++) {
+            all[count] = copies->models[m].at[i];
+            bytes += all[count++]->bytes;
+        }
+    copies->locker = dt_locker_open(run->spec.exec.device, all, count, err);
+    if (!copies->locker)
+        return -1;
+    return dt_locker_done(copies->locker, bytes <= AT_ONCE, err) < 0
+               ? dt_error_prefix(err, "cannot lock memory")
+               : 0;
 }
 
 static int allocate(struct dt_run *run, int fd,
@@ -147,11 +167,25 @@ static int allocate(struct dt_run *run, int fd,
     for (size_t i = 0; i < COPIES; i++)
         if (allocate_copy(run, i, err) < 0)
             return -1;
+    if (lock(run, err) < 0)
+        return -1;
     return device->copy_stream_create(&copies->stream, err) < 0 ||
                    device->event_create(&copies->copied, err) < 0 ||
                    device->event_create(&copies->staged, err) < 0
                ? -1
                : 0;
+}
+
+/* Whether memory is ready. Says it once if it will never be. */
+static bool is_ready(struct dt_copies *copies)
+{
+    struct dt_error err;
+    const int done = dt_locker_done(copies->locker, false, &err);
+    if (done < 0 && !copies->failed)
+        dt_log(DT_LOG_WARN, "algo", NO_COPIES "cannot lock memory: %s",
+               err.text);
+    copies->failed = done < 0;
+    return done > 0;
 }
 
 /* Lets go of all of them, on all ranks, as one of them has no memory. */
@@ -163,9 +197,7 @@ static int do_without(struct dt_run *run, int fd, const struct dt_error *why,
         return dt_error_set(err, EX_OSERR, "segment: ftruncate: %s",
                             strerror(errno));
     if (run->spec.rank == 0 || why->text[0])
-        dt_log(DT_LOG_WARN, "algo",
-               "no copy of the run is kept in host memory, and a lost rank "
-               "costs the steps since the last checkpoint: %s",
+        dt_log(DT_LOG_WARN, "algo", NO_COPIES "%s",
                why->text[0] ? why->text : "another rank cannot, as it says");
     return 0;
 }
@@ -179,18 +211,13 @@ int dt_copies_open(struct dt_run *run,
     dt_inherited_find(&inherited);
     if (!(run->copies = calloc(1, sizeof(*run->copies))))
         return dt_error_set(err, EX_OSERR, "out of memory");
-    double failed = allocate(run, inherited.state, options, &why) < 0;
+    const bool failed = allocate(run, inherited.state, options, &why) < 0;
+    double lacks[] = {failed, failed || !is_ready(run->copies)};
     if (run->spec.world > 1 &&
-        dt_comm_reduce_scalars(run->comm, &failed, 1, DT_MAX, err) < 0)
+        dt_comm_reduce_scalars(run->comm, lacks, 2, DT_MAX, err) < 0)
         return -1;
-    return failed > 0 ? do_without(run, inherited.state, &why, err) : 0;
-}
-
-static void free_locked(const struct dt_device *device, struct dt_buffer *buf)
-{
-    if (buf && device->unlock)
-        device->unlock(buf->data);
-    dt_buffer_destroy(buf);
+    run->copies->at_once = lacks[1] == 0;
+    return lacks[0] > 0 ? do_without(run, inherited.state, &why, err) : 0;
 }
 
 void dt_copies_close(struct dt_run *run)
@@ -202,9 +229,10 @@ void dt_copies_close(struct dt_run *run)
         return;
     if (copies->stream)
         device->stream_wait(copies->stream, &late);
+    dt_locker_close(copies->locker);
     for (size_t i = 0; i < COPIES; i++) {
         for (size_t m = 0; m < copies->model_count; m++)
-            free_locked(device, copies->models[m].at[i]);
+            dt_buffer_destroy(copies->models[m].at[i]);
         dt_buffer_destroy(copies->samples[i]);
     }
     device->event_destroy(copies->copied);
@@ -272,11 +300,12 @@ int dt_copies_end(struct dt_run *run, struct dt_error *err)
     return 0;
 }
 
-int dt_copies_measure(struct dt_run *run, struct dt_error *err)
+/* Makes the first copy, and measures how long that takes. -1: the device or a
+ * peer failed.
+ */
+static int measure(struct dt_run *run, struct dt_error *err)
 {
     struct dt_copies *copies = run->copies;
-    if (!copies)
-        return 0;
     if (begin(run, err) < 0 || dt_copies_end(run, err) < 0)
         return -1;
     double seconds = dt_clock_now() - copies->begun;
@@ -287,26 +316,34 @@ int dt_copies_measure(struct dt_run *run, struct dt_error *err)
     return 0;
 }
 
+int dt_copies_measure(struct dt_run *run, struct dt_error *err)
+{
+    return run->copies && run->copies->at_once ? measure(run, err) : 0;
+}
+
 /* --- when --- */
 
 double dt_copies_tell(const struct dt_run *run)
 {
-    const struct dt_copies *copies = run->copies;
-    if (!copies || run->spec.rank > 0)
+    struct dt_copies *copies = run->copies;
+    if (!copies || !is_ready(copies))
         return 0;
     const double pause = fmax(SHARE * copies->record->seconds, LEAST_S);
-    const bool due =
-        dt_fault("copy.due") || dt_clock_now() >= copies->begun + pause;
+    const bool due = run->spec.rank > 0 || copies->record->seconds == 0 ||
+                     dt_fault("copy.due") ||
+                     dt_clock_now() >= copies->begun + pause;
     return due ? due_unit : 0;
 }
 
 double dt_copies_hear(struct dt_run *run, double sum)
 {
     struct dt_copies *copies = run->copies;
-    if (!copies || sum < due_unit)
+    if (!copies)
         return sum;
-    copies->asked = true;
-    return sum - due_unit;
+    const double votes = floor(sum / due_unit);
+    if (votes == run->spec.world)
+        copies->asked = true;
+    return sum - votes * due_unit;
 }
 
 bool dt_copies_due(const struct dt_run *run)
@@ -320,7 +357,10 @@ int dt_copies_make(struct dt_run *run, struct dt_error *err)
     if (!dt_copies_due(run))
         return 0;
     run->copies->asked = false;
-    return run->health == DT_WELL ? begin(run, err) : 0;
+    if (run->health != DT_WELL)
+        return 0;
+    return run->copies->record->seconds > 0 ? begin(run, err)
+                                            : measure(run, err);
 }
 
 void dt_copies_forget(struct dt_run *run)
@@ -332,13 +372,14 @@ void dt_copies_forget(struct dt_run *run)
 /* --- after a start --- */
 
 /* The record of a rank, in numbers that ranks exchange. */
-enum { WRONG, MARKS, TOLD = MARKS + COPIES };
+enum { WRONG, SECONDS, MARKS, TOLD = MARKS + COPIES };
 
 static void describe(const struct dt_copies *copies, double told[TOLD])
 {
     const struct record *record = copies->record;
     const bool found = dt_segment_found(copies->segment);
     told[WRONG] = found && record->wrong;
+    told[SECONDS] = found ? record->seconds : 0;
     for (size_t i = 0; i < COPIES; i++)
         told[MARKS + i] = found ? (double)record->copies[i].mark : 0;
 }
@@ -428,6 +469,10 @@ int dt_copies_agree(struct dt_run *run, struct dt_error *err)
     describe(copies, told);
     int rc = dt_gather(run->comm, told, TOLD, all, err);
     const double mark = rc == 0 ? judge(run, all) : 0;
+    copies->record->seconds = 0;
+    for (int r = 0; rc == 0 && mark > 0 && r < run->spec.world; r++)
+        copies->record->seconds =
+            fmax(copies->record->seconds, all[r * TOLD + SECONDS]);
     free(all);
     if (rc < 0)
         return -1;

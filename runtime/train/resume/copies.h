@@ -16,7 +16,9 @@
  * Copies are made as often as they cost one percent, as if steps stood still
  * meanwhile: the first one is waited for and measured, and rank 0 asks for the
  * next a hundred times as long after it, by a number in the sum that each step
- * makes anyway.
+ * makes anyway. Memory of more than a gigabyte becomes ready in a thread
+ * (device/locker.h), and all ranks vote in that sum: there is no copy before
+ * all have their memory.
  *
  * A copy has what a checkpoint has of a rank: its parts of weights in fp32, of
  * moments, and of a reference that follows; the progress of the run; and the
@@ -59,8 +61,9 @@ int dt_copies_agree(struct dt_run *run, struct dt_error *err);
  */
 int dt_copies_take(struct dt_run *run, struct dt_error *err);
 
-/* Makes the first copy, and measures how long that takes. -1: the device or a
- * peer failed.
+/* Makes the first copy where all ranks have memory for it by now, and measures
+ * how long that takes; elsewhere dt_copies_make does. -1: the device or a peer
+ * failed.
  */
 int dt_copies_measure(struct dt_run *run, struct dt_error *err);
 

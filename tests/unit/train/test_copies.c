@@ -9,6 +9,7 @@
 
 #include "tests/unit/train/lost_scene.h"
 
+#include "device/locker.h"
 #include "plan/plan.h"
 #include "sampling/sampling.h"
 #include "tests/unit/stderr_text.h"
@@ -28,7 +29,7 @@ static const double due = (double)(1ll << 36);
 
 double __wrap_dt_copies_tell(const struct dt_run *run)
 {
-    return run->copies && run->spec.rank == 0 ? due : 0;
+    return run->copies ? due : 0;
 }
 
 /* So many bytes are missing of twice what copies take; -1: memory is as it is.
@@ -49,6 +50,24 @@ size_t __wrap_dt_plan_spare(const struct dt_spec *spec,
     return missing < 0 ? __real_dt_plan_spare(spec, options, left, local_size)
                        : 2 * dt_plan_copies_bytes(spec, options->compute) -
                              (size_t)missing;
+}
+
+/* What is said of memory that is not ready at the start. */
+enum { AT_ONCE, LATE, NEVER };
+
+static int memory = AT_ONCE;
+
+int __wrap_dt_locker_done(struct dt_locker *locker, bool wait,
+                          struct dt_error *err);
+int __real_dt_locker_done(struct dt_locker *locker, bool wait,
+                          struct dt_error *err);
+
+int __wrap_dt_locker_done(struct dt_locker *locker, bool wait,
+                          struct dt_error *err)
+{
+    if (memory == NEVER && !wait)
+        return dt_error_set(err, EX_OSERR, "no page is left");
+    return memory == AT_ONCE ? __real_dt_locker_done(locker, wait, err) : 0;
 }
 
 static const struct lost steps_again[] = {
@@ -383,9 +402,53 @@ static void without_memory_there_are_none(void **state)
     none_are_made("no copy of the run is kept in host memory, and a lost rank "
                   "costs the steps since the last checkpoint: another rank "
                   "cannot, as it says\n");
-    none_are_made("checkpoint: cannot lock memory for copy 0 of the model: "
-                  "lock(");
+    none_are_made("checkpoint: cannot lock memory: lock(");
     refuses = false;
+}
+
+static void look_until_ready(struct dt_run *run)
+{
+    struct dt_error err;
+    run->total_steps = 3;
+    MUST(__real_dt_copies_tell(run) == 0);
+    memory = AT_ONCE;
+    copied = 0;
+    MUST(__real_dt_copies_tell(run) == due);
+    MUST(dt_copies_hear(run, due + 2) == 2 && !dt_copies_due(run));
+    MUST(dt_copies_hear(run, 2 * due + 2) == 2 && dt_copies_due(run));
+    MUST(dt_copies_make(run, &err) == 0 && copied > 0);
+    MUST(dt_copies_end(run, &err) == 0);
+    MUST(__real_dt_copies_tell(run) == (run->spec.rank > 0 ? due : 0));
+}
+
+/* All ranks need it: the vote of one alone asks for no copy. */
+static void late_memory_has_copies_once_all_have_it(void **state)
+{
+    (void)state;
+    memory = LATE;
+    seen(2, TEXT, look_until_ready);
+    memory = AT_ONCE;
+}
+
+static void look_at_failure(struct dt_run *run)
+{
+    char text[4096];
+    struct stderr_text log = stderr_text_begin();
+    dt_log_init(0, DT_LOG_INFO);
+    memory = NEVER;
+    MUST(__real_dt_copies_tell(run) == 0);
+    MUST(__real_dt_copies_tell(run) == 0);
+    stderr_text_end(&log, text, sizeof(text));
+    const char *said = strstr(text, "cannot lock memory: no page is left\n");
+    MUST(said && !strstr(said + 1, "cannot lock"));
+}
+
+static void late_memory_that_cannot_be_had_is_said_once(void **state)
+{
+    (void)state;
+    memory = LATE;
+    seen(1, TEXT, look_at_failure);
+    memory = AT_ONCE;
 }
 
 static void forget(struct dt_run *run)
@@ -467,6 +530,8 @@ int main(void)
         TEST(a_copy_is_due_after_a_hundred_times_its_time),
         TEST(copies_take_the_bytes_of_the_plan),
         TEST(without_memory_there_are_none),
+        TEST(late_memory_has_copies_once_all_have_it),
+        TEST(late_memory_that_cannot_be_had_is_said_once),
         TEST(copies_of_a_rank_with_wrong_bits_are_dropped),
         TEST(ranks_say_what_they_go_on_with),
     };
