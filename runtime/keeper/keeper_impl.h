@@ -374,6 +374,12 @@ bool dt_pace_hangs(const struct dt_pace *pace, const struct dt_ending *endings,
 int dt_pace_culprit(const struct dt_pace *pace,
                     const struct dt_ending *endings);
 
+/* The rank that is ended for a hang: the culprit, or else one that has not
+ * ended by itself, as some rank is there.
+ */
+int dt_pace_blame(const struct dt_pace *pace, const struct dt_ending *endings,
+                  int culprit);
+
 /* Writes "rank 3 on n2 hangs: it was stopped by a signal, and the others have
  * waited for 31 s"; `culprit` as above.
  */

@@ -316,9 +316,7 @@ static void look_at_clock(struct dt_leader *l)
         end_joining(l);
     if (l->phase == DT_RUNNING && dt_pace_hangs(&l->pace, l->endings, &hung)) {
         const int culprit = dt_pace_culprit(&l->pace, l->endings);
-        int rank = culprit < 0 ? 0 : culprit;
-        while (l->endings[rank].there) /* the first that has not ended */
-            rank++;
+        const int rank = dt_pace_blame(&l->pace, l->endings, culprit);
         dt_pace_describe(&l->pace, culprit,
                          l->roster.hosts[dt_roster_find(&l->roster, rank)],
                          hung, hang);

@@ -85,6 +85,15 @@ int dt_pace_culprit(const struct dt_pace *pace, const struct dt_ending *endings)
     return differ ? least : -1;
 }
 
+int dt_pace_blame(const struct dt_pace *pace, const struct dt_ending *endings,
+                  int culprit)
+{
+    int rank = culprit < 0 ? 0 : culprit;
+    while (rank < pace->size - 1 && endings[rank].there)
+        rank++;
+    return rank;
+}
+
 void dt_pace_describe(const struct dt_pace *pace, int culprit, const char *host,
                       double seconds, char text[DT_KEEPER_NOTE_BYTES])
 {

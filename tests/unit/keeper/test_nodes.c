@@ -156,6 +156,44 @@ static void a_new_leader_knows_how_much_was_lost(void **state)
     has("disttrain: record: 70ce4 verdict 69 2\n", 1);
 }
 
+/* Its worker takes longer to end than a silence, for example. */
+static void a_slow_keeper_leads_and_is_waited_for(void **state)
+{
+    (void)state;
+    open_step(3, 1, 0, 1);
+    scene.options.beat_ms = 300; /* a silence is 1.5 s */
+    start_step(3);
+    assert_int_equal(kill(scene.pids[1], SIGSTOP), 0);
+    lose(0);
+    dt_clock_sleep(2.4);
+    assert_int_equal(kill(scene.pids[1], SIGCONT), 0);
+    end_step();
+    expect((int[]){SIGKILL, 0, 0});
+    has("2 ranks are left of 3: ", 1);
+    has("it has not come to the next leader", 0);
+    has("life 1: 1 is 0 of 2, ", 1);
+}
+
+/* The leader is stopped, so that nobody hears of the keeper before it is lost,
+ * too.
+ */
+static void a_next_leader_without_a_keeper_of_its_node_leaves(void **state)
+{
+    (void)state;
+    open_step(8, 2, 0, 1);
+    use_directory("mate");
+    scene.options.beat_ms = 300;
+    start_step(8);
+    assert_int_equal(kill(scene.pids[0], SIGSTOP), 0);
+    lose(3);
+    lose(0);
+    end_step();
+    expect((int[]){SIGKILL, UNAVAILABLE, UNAVAILABLE, SIGKILL, 0, 0, 0, 0});
+    has("n2: a keeper of this node is lost: the node leaves the step\n", 1);
+    has("4 ranks are left of 8: ", 1);
+    has("life 1: 4 is 0 of 4, ", 1);
+}
+
 static void half_of_the_nodes_go_on_with_the_file_of_the_epoch(void **state)
 {
     (void)state;
@@ -389,6 +427,8 @@ int main(void)
         cmocka_unit_test(fewer_ranks_go_on_without_a_spare),
         cmocka_unit_test(the_next_keeper_leads_when_the_leader_is_lost),
         cmocka_unit_test(a_new_leader_knows_how_much_was_lost),
+        cmocka_unit_test(a_slow_keeper_leads_and_is_waited_for),
+        cmocka_unit_test(a_next_leader_without_a_keeper_of_its_node_leaves),
         cmocka_unit_test(half_of_the_nodes_go_on_with_the_file_of_the_epoch),
         cmocka_unit_test(a_file_of_others_stops_half_and_no_majority),
         cmocka_unit_test(half_without_a_directory_ends),

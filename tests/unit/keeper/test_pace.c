@@ -119,6 +119,20 @@ static void who_is_behind_or_stopped_is_the_culprit(void **state)
     assert_int_equal(dt_pace_culprit(&pace, endings), -1);
 }
 
+static void no_rank_that_has_ended_is_blamed(void **state)
+{
+    (void)state;
+    for (int r = 0; r < RANKS; r++)
+        beat(r, 1, 9, 10);
+    assert_int_equal(dt_pace_blame(&pace, endings, 2), 2);
+    assert_int_equal(dt_pace_blame(&pace, endings, -1), 0);
+    endings[0].there = true;
+    assert_int_equal(dt_pace_culprit(&pace, endings), -1);
+    assert_int_equal(dt_pace_blame(&pace, endings, -1), 1);
+    endings[1].there = true;
+    assert_int_equal(dt_pace_blame(&pace, endings, -1), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,6 +141,8 @@ int main(void)
             a_worker_that_may_take_any_time_never_hangs, begin, end),
         cmocka_unit_test_setup_teardown(who_is_behind_or_stopped_is_the_culprit,
                                         begin, end),
+        cmocka_unit_test_setup_teardown(no_rank_that_has_ended_is_blamed, begin,
+                                        end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

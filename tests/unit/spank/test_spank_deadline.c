@@ -156,6 +156,18 @@ static int changed_limit_body(void)
     return 0;
 }
 
+/* Later Slurm answers no more. */
+static int silent_body(void)
+{
+    const time_t start = time(NULL);
+    slurm.end[0] = start + 102;
+    EXPECT(dtspank_deadline_start(JOB, STEP, 1, "15@100", NULL, NULL) == 0);
+    wait_for(&slurm.sent);
+    EXPECT(slurm.sent == SIGTERM);
+    EXPECT(time(NULL) >= start + 2);
+    return 0;
+}
+
 static char run_dir[] = "/tmp/disttrain-deadline-XXXXXX";
 
 /* Writes what a trainer says that a stop takes; starts the thread, which is to
@@ -239,6 +251,7 @@ static void the_signal_is_sent_at_its_deadline(void **state)
     run_case(term_body);
     run_case(usr1_body);
     run_case(changed_limit_body);
+    run_case(silent_body);
 }
 
 static void a_run_that_measures_its_saves_is_told_in_time(void **state)
