@@ -291,3 +291,33 @@ job_is() {
     cat fixed.log
     grep "stopped by a signal after step" fixed.log
 }
+
+# asks_of_steps: how often `disttrain steps` has asked squeue.
+asks_of_steps() {
+    grep -c " steps " asked
+}
+
+@test "steps asks Slurm until keepers have taken the node out, and no more" {
+    mkdir -p bin && : >asked
+    printf '%s\n' '#!/bin/sh' \
+        "tr '\\0' ' ' </proc/\$PPID/cmdline | sed 's/\$/\\n/' >>$WORK/asked" \
+        "exec $(command -v squeue) \"\$@\"" >bin/squeue
+    chmod +x bin/squeue
+    STEPS=100000 config asks "$TWO, spares: 1, max_restarts: 1"
+    : >asks.log
+    PATH=$WORK/bin:$PATH dt_run "$DT_BUILDDIR/disttrain" sbatch --submit \
+        asks.yaml -- --output=asks.log
+    dt_wait_for 30 dt_lines 5 "^step" asks.log || { cat asks.log && false; }
+    cut_off n2
+    dt_wait_for 40 grep "node n2 is lost" asks.log
+    dt_wait_for 40 eval '[[ $(nodes) == "n[1,3]" ]]'
+    dt_wait_for 10 asks_of_steps
+    sleep 2
+    local before
+    before=$(asks_of_steps)
+    sleep 4 # in which it would ask eight times
+    (($(asks_of_steps) <= before + 1))
+    dt_run scancel "$(dt_run squeue -h -o %i)"
+    cat asks.log asked
+    run ! grep "exit status" asks.log
+}
