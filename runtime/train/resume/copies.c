@@ -300,6 +300,28 @@ int dt_copies_end(struct dt_run *run, struct dt_error *err)
     return 0;
 }
 
+/* Seconds from the beginning of a copy to that of the next one. */
+static double pause_of(const struct dt_copies *copies)
+{
+    return fmax(SHARE * copies->record->seconds, LEAST_S);
+}
+
+static void tell_user(const struct dt_run *run)
+{
+    const struct dt_copies *copies = run->copies;
+    size_t bytes = 0;
+    for (size_t i = 0; i < COPIES; i++) {
+        for (size_t m = 0; m < copies->model_count; m++)
+            bytes += copies->models[m].at[i]->bytes;
+        bytes += copies->samples[i] ? copies->samples[i]->bytes : 0;
+    }
+    dt_log(run->spec.rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
+           "a lost rank costs the steps of the last %.0f s: copies of the run "
+           "take "
+           "%.1f MB of host memory a rank",
+           ceil(pause_of(copies)), (double)bytes / 1e6);
+}
+
 /* Makes the first copy, and measures how long that takes. -1: the device or a
  * peer failed.
  */
@@ -313,6 +335,7 @@ static int measure(struct dt_run *run, struct dt_error *err)
         dt_comm_reduce_scalars(run->comm, &seconds, 1, DT_MAX, err) < 0)
         return -1;
     copies->record->seconds = seconds;
+    tell_user(run);
     return 0;
 }
 
@@ -328,10 +351,9 @@ double dt_copies_tell(const struct dt_run *run)
     struct dt_copies *copies = run->copies;
     if (!copies || !is_ready(copies))
         return 0;
-    const double pause = fmax(SHARE * copies->record->seconds, LEAST_S);
     const bool due = run->spec.rank > 0 || copies->record->seconds == 0 ||
                      dt_fault("copy.due") ||
-                     dt_clock_now() >= copies->begun + pause;
+                     dt_clock_now() >= copies->begun + pause_of(copies);
     return due ? due_unit : 0;
 }
 

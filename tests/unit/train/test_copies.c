@@ -372,6 +372,20 @@ static void look_at_some(struct dt_run *run)
     MUST(run->copies);
 }
 
+static void a_run_says_what_a_lost_rank_costs(void **state)
+{
+    char text[4096];
+    (void)state;
+    struct stderr_text log = stderr_text_begin();
+    dt_log_init(0, DT_LOG_INFO);
+    seen(1, SMALLEST, look_at_some);
+    dt_log_init(0, DT_LOG_ERROR);
+    stderr_text_end(&log, text, sizeof(text));
+    assert_true(said(text, "a lost rank costs the steps of the last "));
+    assert_true(said(text, " s: copies of the run take 0.2 MB of host memory a "
+                           "rank\n"));
+}
+
 static void look_at_none(struct dt_run *run)
 {
     MUST(!run->copies);
@@ -529,6 +543,7 @@ int main(void)
         TEST(gpus_go_on),
         TEST(a_copy_is_due_after_a_hundred_times_its_time),
         TEST(copies_take_the_bytes_of_the_plan),
+        TEST(a_run_says_what_a_lost_rank_costs),
         TEST(without_memory_there_are_none),
         TEST(late_memory_has_copies_once_all_have_it),
         TEST(late_memory_that_cannot_be_had_is_said_once),
