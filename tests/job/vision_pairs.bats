@@ -278,6 +278,20 @@ seconds() {
     done
 }
 
+@test "a text is scored as training reads it, control tokens included" {
+    printf '{"prompt": "a", "completion": "%s"}\n' 'b' 'b</s>' 'b</ s>' \
+        'b<|im_end|>c' 'b<|im_ end|>c' >llava/spelled.jsonl
+    # </s> ends a text, whether it is written or not
+    "$DT_BUILDDIR/disttrain" generate --model llava/reward \
+        --score llava/spelled.jsonl >scores
+    awk '{ s[NR] = $1 } END { exit !(NR == 5 && s[1] == s[2] &&
+        s[2] != s[3] && s[4] != s[5]) }' scores
+    echo '{"prompt": "a", "completion": "b<image>"}' >>llava/spelled.jsonl
+    run -65 "$DT_BUILDDIR/disttrain" generate --model llava/reward \
+        --score llava/spelled.jsonl
+    [[ $output == *"llava/spelled.jsonl:6: its text spells <image>, which stands for an image, and the line has none"* ]]
+}
+
 @test "prepare --score: pairs are compared anew by weighted reward models" {
     local algorithm=rm model=llava start=reward
     run -0 "$DT_BUILDDIR/disttrain" prepare --image-root llava \
