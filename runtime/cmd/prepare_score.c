@@ -69,6 +69,7 @@ static int score_pairs(const struct dt_judging *judging,
         .format = DT_FORMAT_PREFERENCE,
         .chat_template = "auto",
         .parse_special = true,
+        .keep_marks = true,
     };
     const struct dt_error no_chat = {0};
     struct dt_prompter *prompter = NULL;

@@ -237,6 +237,7 @@ int dt_generate_score(struct dt_engine *engine,
         .chat_template = chat_template,
         .chat_variables = chat_variables,
         .parse_special = true,
+        .keep_marks = true,
     };
     return dt_score_file(engine, prompter, path, &options, print_score, NULL,
                          err);

@@ -156,9 +156,10 @@ static json_t *guard_value(struct guard *g, json_t *value)
 /* What stays text in message i. */
 static enum kept kept_in(const struct dt_chat_coder *coder, size_t i)
 {
-    if (!coder->parse_special || i >= coder->answer)
+    if (!coder->parse_special || (coder->answered && i >= coder->prompt_turns))
         return ALL;
-    return coder->images && coder->answer != DT_NO_ANSWER ? MARKS : NONE;
+    return coder->images && (coder->keep_marks || coder->answered) ? MARKS
+                                                                   : NONE;
 }
 
 /* The messages with stand-ins; NULL and err. */
@@ -435,8 +436,8 @@ int dt_chat_encode(struct dt_chat_coder *coder,
                    struct dt_chat_text *text, struct dt_tokens *out,
                    struct dt_error *err)
 {
-    if (coder->images && coder->parse_special &&
-        coder->answer == DT_NO_ANSWER &&
+    if (coder->images && coder->parse_special && !coder->answered &&
+        !coder->keep_marks &&
         dt_images_check_texts(coder, input->messages, err) < 0)
         return -1;
     if (may_parse(coder, input))

@@ -67,8 +67,6 @@ void dt_make_note(const struct dt_make *make, const char *fmt, ...)
 
 /* ---- chat_tokens.c: the tokens of a conversation ---- */
 
-#define DT_NO_ANSWER SIZE_MAX
-
 /* The means to encode conversations. */
 struct dt_chat_coder {
     const struct dt_tokenizer *tokenizer;
@@ -76,8 +74,10 @@ struct dt_chat_coder {
     struct dt_encoder *encoder;
     bool parse_special; /* text of messages that spells a control token becomes
                            it; else only the template's own does */
-    size_t answer; /* the first message that a model has written, which stays
-                      text; then so do marks of images in all; DT_NO_ANSWER */
+    bool answered; /* a model has written the messages behind the prompt, of so
+                      many: they stay text, and marks of images in all */
+    size_t prompt_turns;
+    bool keep_marks; /* these stay text in any case, in completions, too */
     struct dt_tokens part; /* scratch */
     /* how images become text, and those of the row; NULL: there are none */
     const struct dt_example_images *images;

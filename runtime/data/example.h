@@ -59,6 +59,8 @@ struct dt_example_options {
     const char *chat_template;  /* as in chat.h, or "none" */
     const char *chat_variables; /* JSON, as in chat.h */
     bool parse_special; /* text that spells a control token becomes it */
+    bool keep_marks;    /* completions may spell marks of images, as text; else
+                           such a line is bad */
     const struct dt_example_images *images; /* NULL: lines with images are bad,
                                                and examples have no words for
                                                them */

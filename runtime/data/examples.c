@@ -236,6 +236,8 @@ static void hash_options(XXH3_state_t *state, const struct dt_make *make)
         hash_string(state, dt_key_or(options->rejected_key, "rejected"));
         hash_string(state, dt_key_or(options->margin_key, "margin"));
     }
+    if (options->keep_marks)
+        hash_string(state, "keep_marks");
     hash_string(state, dt_key_or(options->text_key, "text"));
     hash_string(state, dt_key_or(options->prompt_key, "prompt"));
     hash_string(state, dt_key_or(options->completion_key, "completion"));

@@ -518,6 +518,8 @@ static void *work_thread(void *arg)
         dt_masker_destroy(masker);
         masker = NULL;
     }
+    if (masker && make->options->keep_marks)
+        dt_masker_keep_marks(masker);
     while (take_part(work, &i)) {
         int rc = masker ? open_part(work, masker, i, &err) : -1;
         report_part(work, i, rc, &err);

@@ -113,18 +113,56 @@ void dt_expanded_fini(struct dt_expanded *expanded)
     *expanded = (struct dt_expanded){0};
 }
 
-/* All of the row's own text, or only the texts of images. */
+/* The first mark or placeholder in text [at, bytes); *n is its length. Returns
+ * `bytes` if there is none.
+ */
+static size_t next_name(const struct dt_image_text *of, const char *text,
+                        size_t at, size_t bytes, size_t *n)
+{
+    const char *const names[] = {of->mark, of->placeholder};
+    size_t first = bytes;
+    for (size_t i = 0; i < 2; i++) {
+        const char *found =
+            memmem(text + at, bytes - at, names[i], strlen(names[i]));
+        if (!found || (size_t)(found - text) >= first)
+            continue;
+        first = (size_t)(found - text);
+        *n = strlen(names[i]);
+    }
+    return first;
+}
+
+/* Appends the pieces of an answer, text [at, bytes), between such names. */
+static void add_pieces(const struct dt_image_text *of, const char *text,
+                       size_t at, size_t bytes, struct dt_expanded *expanded)
+{
+    size_t n = 0;
+    for (size_t end; at < bytes; at = end + n) {
+        n = 0;
+        end = next_name(of, text, at, bytes, &n);
+        expanded->spans[expanded->span_count++] =
+            (struct dt_text_span){at, end};
+    }
+}
+
+/* All of the row's own text, or only the texts of images; and of an answer that
+ * is none of a policy what spells no image.
+ */
 static int find_spans(const struct dt_chat_coder *coder,
                       const struct dt_image_place *places, size_t own,
                       struct dt_expanded *expanded, struct dt_error *err)
 {
-    struct dt_text_span *spans = calloc(expanded->images + 1, sizeof(*spans));
+    const size_t most = expanded->images + expanded->bytes - own + 1;
+    struct dt_text_span *spans = calloc(most, sizeof(*spans));
     expanded->spans = spans;
     if (!spans)
         return dt_error_set(err, EX_OSERR, "out of memory");
     if (coder->parse_special) {
         spans[0].end = own;
         expanded->span_count = 1;
+        if (!coder->answered)
+            add_pieces(coder->images->text, expanded->text, own,
+                       expanded->bytes, expanded);
         return 0;
     }
     for (size_t i = 0; i < expanded->images; i++)

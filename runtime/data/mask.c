@@ -40,7 +40,6 @@ struct dt_masker *dt_masker_create(const struct dt_tokenizer *tokenizer,
     masker->coder.chat = chat;
     masker->coder.tokenizer = tokenizer;
     masker->coder.parse_special = parse_special;
-    masker->coder.answer = DT_NO_ANSWER;
     masker->no_chat = *no_chat;
     masker->loss_on = loss_on;
     masker->special = parse_special ? DT_ENCODE_SPECIAL : 0;
@@ -85,6 +84,11 @@ int dt_masker_use_images(struct dt_masker *masker,
     coder->images = images;
     coder->row = &masker->row;
     return 0;
+}
+
+void dt_masker_keep_marks(struct dt_masker *masker)
+{
+    masker->coder.keep_marks = true;
 }
 
 /* Makes room for `more` tokens after those of out and returns their place. NULL
@@ -238,7 +242,9 @@ static int encode_joined(struct dt_masker *masker, const char *first,
                          struct dt_error *err)
 {
     const size_t bytes = first_bytes + second_bytes;
-    const bool answers = masker->coder.answer != DT_NO_ANSWER;
+    const struct dt_chat_coder *coder = &masker->coder;
+    const bool keeps = coder->images && coder->keep_marks;
+    const bool answers = keeps || coder->answered;
     const size_t own = answers ? first_bytes : bytes;
     if (bytes >= masker->joined_capacity) {
         char *joined = realloc(masker->joined, bytes + 1);
@@ -249,7 +255,7 @@ static int encode_joined(struct dt_masker *masker, const char *first,
     }
     memcpy(masker->joined, first, first_bytes);
     memcpy(masker->joined + first_bytes, second, second_bytes);
-    return masker->coder.images && masker->row.count > 0
+    return keeps || (coder->images && masker->row.count > 0)
                ? encode_images(masker, bytes, own, out, err)
                : encode_answered(masker, bytes, own, out, err);
 }
@@ -581,8 +587,8 @@ int dt_masker_add(struct dt_masker *masker, const struct dt_record *record,
 {
     const size_t at = out->count;
     *seam = false;
-    masker->coder.answer =
-        record->answered ? record->prompt_turns : DT_NO_ANSWER;
+    masker->coder.answered = record->answered;
+    masker->coder.prompt_turns = record->prompt_turns;
     if (!masker->coder.images)
         return add_fields(masker, record, out, seam, err);
     if (begin_images(masker, record->images, out, err) < 0)

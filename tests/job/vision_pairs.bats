@@ -286,10 +286,17 @@ seconds() {
         --score llava/spelled.jsonl >scores
     awk '{ s[NR] = $1 } END { exit !(NR == 5 && s[1] == s[2] &&
         s[2] != s[3] && s[4] != s[5]) }' scores
+    # and a mark of an image is text in any completion
     echo '{"prompt": "a", "completion": "b<image>"}' >>llava/spelled.jsonl
-    run -65 "$DT_BUILDDIR/disttrain" generate --model llava/reward \
-        --score llava/spelled.jsonl
-    [[ $output == *"llava/spelled.jsonl:6: its text spells <image>, which stands for an image, and the line has none"* ]]
+    "$DT_BUILDDIR/disttrain" generate --model llava/reward \
+        --score llava/spelled.jsonl >more.txt
+    (($(wc -l <more.txt) == 6))
+    diff scores <(head -n 5 more.txt)
+    sed 's/"chosen":\[{[^]]*"text":"/&<image>/' llava/pairs.jsonl \
+        >llava/marked.jsonl
+    "$DT_BUILDDIR/disttrain" prepare --score llava/reward --image-root llava \
+        --out llava/judged.jsonl llava/marked.jsonl
+    grep -q '<image>' llava/judged.jsonl
 }
 
 @test "prepare --score: pairs are compared anew by weighted reward models" {

@@ -29,6 +29,7 @@ struct reader {
     struct dt_chat *chat;
     struct dt_masker *masker;
     const char *family; /* of images; NULL: it sees text alone */
+    bool foreign;       /* answers are of anybody, not of a policy */
 };
 
 static struct dt_tokenizer *plain;
@@ -94,7 +95,7 @@ static struct dt_marked words_of(const struct reader *r,
                                  size_t bytes)
 {
     struct dt_record record = {.format = DT_FORMAT_PROMPT_COMPLETION,
-                               .answered = true};
+                               .answered = !r->foreign};
     struct dt_marked words = {0};
     struct dt_error err;
     bool seam;
@@ -290,6 +291,32 @@ static void prompts_may_be_text_as_well(void **state)
     reader_end(&reads);
 }
 
+/* As commands that score read a file: as training does, but for marks. */
+static void marks_alone_may_be_text(void **state)
+{
+    static const char marks[] = "k<start_of_image><image_soft_token>l";
+    struct reader r = reader_of("gemma3", true);
+    const struct asked prompts[] = {
+        {.text = "q"},
+        {.text = "<start_of_image>q", .image = true},
+        {.says = "q"},
+        {.says = marks}};
+    (void)state;
+    put_image("a.png", 2, 3);
+    dt_masker_keep_marks(r.masker);
+    r.foreign = true;
+    for (size_t i = 0; i < 4; i++) {
+        expect_text(&r, &prompts[i], marks);
+        expect_text(&r, &prompts[i], "<start_of_image>");
+        assert_int_equal(count_of(&r, &prompts[i], "<think>a", 260), 1);
+        assert_int_equal(
+            count_of(&r, &prompts[i], "<image_soft_token><think>", 260), 1);
+        assert_int_equal(count_of(&r, &prompts[i], marks, 277),
+                         prompts[i].image ? 6 : 0);
+    }
+    reader_end(&r);
+}
+
 static int set_up(void **state)
 {
     tokenizer = images_tokenizer();
@@ -314,6 +341,7 @@ int main(void)
         cmocka_unit_test(marks_in_messages_of_a_prompt_are_text),
         cmocka_unit_test(any_character_may_be_beside_them),
         cmocka_unit_test(prompts_may_be_text_as_well),
+        cmocka_unit_test(marks_alone_may_be_text),
     };
     return cmocka_run_group_tests_name("answers", tests, set_up, tear_down);
 }
