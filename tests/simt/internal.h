@@ -81,6 +81,12 @@ bool simt_is_registered_locked(const void *data, size_t bytes);
 size_t simt_twin_bytes(const void *to, const void *from);
 /* The device that an address belongs to, -1: none. */
 int simt_device_of_locked(const void *data);
+/* The last allocation of a device that begins at or below an address, or else
+ * the page-locked memory that has it; NULL: none.
+ */
+const void *simt_allocation_locked(const void *data, size_t *bytes);
+/* True if the address is among those of devices: how far from the first. */
+bool simt_arena_offset(const void *data, size_t *offset);
 
 /* --- streams (stream.c) --- */
 

@@ -326,7 +326,34 @@ static void check_pointers(const void *const *pointers, size_t count,
     }
 }
 
-static unsigned long long launches;
+/* What a launch fails with, before it is queued. */
+static cudaError_t check_launch_locked(const cudaLaunchConfig_t *config,
+                                       const void *address)
+{
+    static unsigned long long launches;
+    const struct CUstream_st *stream = simt_stream_locked(config->stream);
+    if (!stream || stream->device != simt_device())
+        return cudaErrorInvalidResourceHandle;
+    if (!fits(config) ||
+        !simt_shared_fits_locked(address, config->dynamicSmemBytes))
+        return cudaErrorInvalidConfiguration;
+    return simt_counts_to("SIMT_FAIL_LAUNCH", &launches)
+               ? cudaErrorLaunchOutOfResources
+               : cudaSuccess;
+}
+
+cudaError_t simt_launch_work(const cudaLaunchConfig_t *config,
+                             const void *address, struct simt_work work)
+{
+    simt_lock();
+    cudaError_t error = check_launch_locked(config, address);
+    if (error == cudaSuccess)
+        error = simt_enqueue_work(config->stream, work);
+    else
+        work.release(work.ctx);
+    simt_unlock();
+    return simt_error(error);
+}
 
 cudaError_t simt_launch(const cudaLaunchConfig_t *config,
                         const struct simt_kernel *kernel,
@@ -337,28 +364,17 @@ cudaError_t simt_launch(const cudaLaunchConfig_t *config,
     *launch =
         (struct launch){*kernel, config->gridDim, b, config->dynamicSmemBytes};
     simt_lock();
-    struct CUstream_st *stream = simt_stream_locked(config->stream);
-    cudaError_t error = cudaSuccess;
-    if (!stream || stream->device != simt_device())
-        error = cudaErrorInvalidResourceHandle;
-    else if (!fits(config) ||
-             !simt_shared_fits_locked(kernel->address, launch->shared))
-        error = cudaErrorInvalidConfiguration;
-    else if (simt_counts_to("SIMT_FAIL_LAUNCH", &launches))
-        error = cudaErrorLaunchOutOfResources;
-    if (error != cudaSuccess) {
-        release_launch(launch);
-    } else {
-        if (b.x * b.y * b.z % SIMT_LANES != 0)
-            simt_fail("a kernel with %u threads in a block: only whole warps "
-                      "are emulated",
-                      b.x * b.y * b.z);
-        check_pointers(pointers, pointer_count, stream->device);
-        error =
-            simt_enqueue(config->stream, run_launch, release_launch, launch);
-    }
+    if (fits(config) && b.x * b.y * b.z % SIMT_LANES != 0)
+        simt_fail("a kernel with %u threads in a block: only whole warps are "
+                  "emulated",
+                  b.x * b.y * b.z);
+    check_pointers(pointers, pointer_count, simt_device());
+    cudaError_t error = simt_launch_work(
+        config, kernel->address,
+        (struct simt_work){
+            .progress = run_launch, .release = release_launch, .ctx = launch});
     simt_unlock();
-    return simt_error(error);
+    return error;
 }
 
 cudaError_t cudaFuncSetAttribute(const void *kernel,
@@ -375,8 +391,11 @@ cudaError_t cudaFuncSetAttribute(const void *kernel,
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes,
                                   const void *kernel)
 {
-    *attributes = (struct cudaFuncAttributes){
-        .maxThreadsPerBlock = SIMT_MAX_BLOCK, .numRegs = 32};
+    *attributes =
+        (struct cudaFuncAttributes){.maxThreadsPerBlock = SIMT_MAX_BLOCK,
+                                    .numRegs = 32,
+                                    .ptxVersion = 90,
+                                    .binaryVersion = 90};
     return simt_error(kernel ? cudaSuccess : cudaErrorInvalidValue);
 }
 

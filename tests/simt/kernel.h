@@ -41,5 +41,11 @@ void simt_copy_wait(unsigned left);
 cudaError_t simt_launch(const cudaLaunchConfig_t *config,
                         const struct simt_kernel *kernel,
                         const void *const *pointers, size_t pointer_count);
+/* Queues the work of a kernel by another name, if CUDA would start it; on
+ * failure releases it.
+ */
+struct simt_work;
+cudaError_t simt_launch_work(const cudaLaunchConfig_t *config,
+                             const void *address, struct simt_work work);
 
 #endif /* DT_SIMT_KERNEL_H */

@@ -248,6 +248,27 @@ int simt_device_of_locked(const void *data)
     return a ? a->device : -1;
 }
 
+const void *simt_allocation_locked(const void *data, size_t *bytes)
+{
+    size_t offset;
+    const struct allocation *a = NULL;
+    if (simt_arena_offset(data, &offset))
+        a = below(data);
+    for (size_t i = 0; !a && i < arena.pinned_count; i++)
+        if ((uintptr_t)data - (uintptr_t)arena.pinned[i].data <
+            arena.pinned[i].bytes)
+            a = &arena.pinned[i];
+    if (a)
+        *bytes = a->bytes;
+    return a ? a->data : NULL;
+}
+
+bool simt_arena_offset(const void *data, size_t *offset)
+{
+    *offset = (size_t)((uintptr_t)data - (uintptr_t)arena.base);
+    return arena.base && *offset < RESERVED;
+}
+
 bool simt_is_device(const void *data, size_t bytes)
 {
     simt_lock();

@@ -288,6 +288,8 @@ struct cudaFuncAttributes {
     size_t localSizeBytes;
     int maxThreadsPerBlock;
     int numRegs;
+    int ptxVersion;
+    int binaryVersion;
 };
 
 typedef struct cudaLaunchAttribute_st {
