@@ -202,6 +202,21 @@ void test_attention(void **state)
     }
 }
 
+/* More than a tile of each kernel that there is for a size. */
+void test_attention_heads(void **state)
+{
+    const struct sizes SIZES[] = {
+        {1, 70, 2, 1, 64, 1.0, 0, 0, 0.0, 0.0f, 0.0f, NOBODY},
+        {1, 70, 1, 1, 80, 1.0, 0, 0, 0.0, 0.0f, 0.0f, NOBODY},
+        {1, 70, 1, 1, 128, 1.0, 0, 0, 0.0, 0.0f, 0.0f, NOBODY},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < TYPE_COUNT; i++)
+        for (size_t j = 0; j < sizeof(SIZES) / sizeof(SIZES[0]); j++)
+            attention_case(TYPES[i], SIZES[j]);
+}
+
 void test_attention_dropout(void **state)
 {
     const struct sizes SIZES[] = {

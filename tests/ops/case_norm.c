@@ -130,7 +130,7 @@ void test_norm(void **state)
         {1, 9, 768, true, true, false, 0.0, 0.0},
         {1, 3, 1024, true, false, true, 0.0, 0.0},
         {2, 1, 2056, true, true, true, 0.1, 0.0},
-        {1, 2, 4104, false, true, false, 0.0, 0.0},
+        {1, 9, 4104, false, true, false, 0.0, 0.0},
         /* weights that stand for 1 + w */
         {3, 4, 33, false, false, true, 0.0, 1.0},
         {2, 9, 256, false, true, false, 0.0, 1.0},

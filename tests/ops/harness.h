@@ -148,6 +148,7 @@ void test_rope(void **state);
 void test_rope_equal_axes(void **state);
 void test_heads_norm(void **state);
 void test_attention(void **state);
+void test_attention_heads(void **state);
 void test_attention_dropout(void **state);
 void test_attention_bounds(void **state);
 void test_attention_unseen(void **state);

@@ -45,6 +45,7 @@ static const struct {
     {"rope of equal axes", test_rope_equal_axes, false},
     {"heads_norm", test_heads_norm, false},
     {"attention", test_attention, false},
+    {"attention with heads of each size", test_attention_heads, false},
     {"attention with dropout", test_attention_dropout, false},
     {"attention with bounds", test_attention_bounds, false},
     {"images do not see each other", test_attention_unseen, false},
