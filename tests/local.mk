@@ -40,6 +40,7 @@ include tests/ops/local.mk
 include tests/parity/local.mk
 include tests/gpu/local.mk
 include tests/simt/local.mk
+include tests/ptx/local.mk
 include tests/fuzz/local.mk
 TESTS += $(check_PROGRAMS)
 endif
