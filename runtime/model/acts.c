@@ -123,6 +123,8 @@ static size_t attention_workspace_of(const struct dt_acts_for *plan)
         .last = {.count = ahead ? options->B * options->T : 0},
         .dropout = {.rate = options->dropout ? config->attn_dropout : 0},
     };
+    attention.documents.tokens = attention.first.count;
+    attention.documents.spans.count = attention.first.count;
     enum dt_dtype type = options->compute;
     size_t most = 0;
     for (size_t u = 1; u <= config->n_layer && most == 0; u++)

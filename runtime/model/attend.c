@@ -21,6 +21,7 @@ static struct dt_attention attention_of(const struct dt_model *m, size_t u)
         .softcap = (float)c->attention_softcap,
         .first = near ? inputs->near_first : inputs->first,
         .last = near ? inputs->near_last : inputs->last,
+        .documents = inputs->documents,
         .dropout = dt_model_dropout(m, c->attn_dropout, u, DT_PLACE_ATTENTION),
     };
 }

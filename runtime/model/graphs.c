@@ -84,7 +84,8 @@ static int find_shape(const struct dt_graphs *graphs,
         const struct dt_graph_shape *it = &graphs->shapes[i];
         if (it->B == shape->B && it->T == shape->T &&
             it->doc_start == shape->doc_start &&
-            it->accumulate == shape->accumulate)
+            it->accumulate == shape->accumulate &&
+            memcmp(it->runs, shape->runs, sizeof(it->runs)) == 0)
             return (int)i;
     }
     return -1;

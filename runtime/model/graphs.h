@@ -20,6 +20,7 @@
 struct dt_graph_shape {
     size_t B, T;
     bool doc_start, accumulate;
+    uint8_t runs[DT_DOCUMENT_CLASSES]; /* of documents: ops/documents.h */
 };
 
 struct dt_graphs;

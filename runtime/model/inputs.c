@@ -100,6 +100,8 @@ size_t dt_inputs_bytes(const struct dt_inputs_limits *limits)
                           (limits->picks ? PICKED : 0);
     return dt_staged_bytes(limits->B * sizeof(int64_t)) +
            arrays * dt_staged_bytes(limits->N * sizeof(int32_t)) +
+           dt_staged_bytes(dt_document_places(limits->N) *
+                           sizeof(struct dt_document)) +
            dt_staged_bytes(limits->table * sizeof(int32_t)) +
            dt_staged_bytes(limits->draws * sizeof(double)) +
            dt_staged_bytes(limits->seen * sizeof(int32_t));
@@ -132,6 +134,25 @@ static void append_rows(struct dt_inputs *inputs, struct dt_upload *upload,
         return;
     memcpy(numbers, batch->rows, batch->B * sizeof(*numbers));
     inputs->rows = dt_view_slice(all, 0, batch->B);
+}
+
+/* Where documents are. The view has all places, as what a run reads follows
+ * from the numbers of runs.
+ */
+static void append_documents(struct dt_inputs *inputs, struct dt_upload *upload,
+                             const struct dt_batch *batch)
+{
+    const size_t tokens = inputs->limits.N;
+    struct dt_view all;
+    struct dt_document *spans = dt_upload_reserve(
+        upload, dt_document_places(tokens) * sizeof(*spans) / sizeof(int32_t),
+        DT_I32, &all);
+    inputs->documents = (struct dt_documents){.tokens = tokens};
+    if (!batch->doc_start)
+        return;
+    inputs->documents.spans = all;
+    dt_documents_find(&inputs->documents, spans, batch->doc_start, batch->B,
+                      batch->T);
 }
 
 /* The picked tokens, and the targets of these. They come last, since their
@@ -327,6 +348,7 @@ int dt_inputs_upload(struct dt_inputs *inputs, const struct dt_batch *batch,
         return -1;
     inputs->ids = dt_upload_copy(&upload, batch->inputs, N, DT_I32);
     inputs->first = dt_upload_copy(&upload, batch->doc_start, N, DT_I32);
+    append_documents(inputs, &upload, batch);
     append_last(inputs, &upload, batch, cache);
     append_positions(inputs, &upload, batch, cache);
     if (cache) {

@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "model/family/model_config.h"
+#include "model/graphs.h"
 #include "ops/ops.h"
 #include "tensor/layout.h"
 #include "tensor/tensor.h"
@@ -116,6 +117,11 @@ size_t dt_model_host_bytes(const struct dt_model_config *config,
 
 /* Batches that may be in flight to the device. */
 enum { DT_MODEL_BATCHES = 2 };
+
+/* What the work of a batch depends on. */
+struct dt_graph_shape dt_model_shape(const struct dt_model *model,
+                                     const struct dt_batch *batch,
+                                     bool accumulate);
 
 /* Makes `batch` the current one and queues its upload; it may be at most as
  * large as options say, and its arrays may change on return. Waits until the

@@ -103,6 +103,7 @@ struct dt_inputs {
     struct dt_view ids, targets; /* (N) I32 */
     struct dt_view first, last;  /* (N) I32, bounds of attention, or absent: of
                                     text the start of the document alone */
+    struct dt_documents documents;        /* of text, what `first` says */
     struct dt_view near_first, near_last; /* (N) I32, those of blocks with
                                              windows, if they are others */
     struct dt_view positions; /* (axes, N) I32, within a document, and rows of

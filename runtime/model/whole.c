@@ -2,6 +2,8 @@
 /* whole.c - a model as a whole: its text, what a batch gives it, and a tower */
 #include "config.h"
 
+#include <string.h>
+
 #include "model/family/family.h"
 #include "model/model_impl.h"
 
@@ -70,6 +72,22 @@ void dt_model_destroy(struct dt_model *m)
     dt_tower_destroy(m->tower);
     dt_inputs_fini(&m->inputs);
     dt_model_destroy_part(m);
+}
+
+struct dt_graph_shape dt_model_shape(const struct dt_model *m,
+                                     const struct dt_batch *batch,
+                                     bool accumulate)
+{
+    struct dt_documents documents = {.tokens = m->inputs.limits.N};
+    struct dt_graph_shape shape = {.B = batch->B,
+                                   .T = batch->T,
+                                   .doc_start = batch->doc_start,
+                                   .accumulate = accumulate};
+    if (batch->doc_start && batch->B * batch->T <= documents.tokens)
+        dt_documents_find(&documents, NULL, batch->doc_start, batch->B,
+                          batch->T);
+    memcpy(shape.runs, documents.runs, sizeof(shape.runs));
+    return shape;
 }
 
 int dt_model_bind(struct dt_model *m, const struct dt_batch *batch, bool train,

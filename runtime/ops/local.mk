@@ -11,6 +11,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/ops/cpu/dropout.h \
 	runtime/ops/cpu/matmul.h \
 	runtime/ops/cpu/strip.h \
+	runtime/ops/documents.c \
+	runtime/ops/documents.h \
 	runtime/ops/hash.h \
 	runtime/ops/normal.h \
 	runtime/ops/ops.h \
@@ -81,6 +83,7 @@ CPU_LIBS += runtime/ops/libcommon.a
 cuda_sources += \
 	runtime/ops/cuda/activation.cu \
 	runtime/ops/cuda/attention_cudnn.c \
+	runtime/ops/cuda/attention_documents.cu \
 	runtime/ops/cuda/attention_graph.c \
 	runtime/ops/cuda/attention_math.cu \
 	runtime/ops/cuda/attention_mma.cu \

@@ -30,6 +30,7 @@
 #include <stdint.h>
 
 #include "base/choices.h"
+#include "ops/documents.h"
 #include "tensor/tensor.h"
 
 #ifdef __cplusplus
@@ -108,6 +109,8 @@ struct dt_attention {
                              softcap); 0: they stay */
     struct dt_view first; /* (N) I32, count 0: all 0 */
     struct dt_view last;  /* (N) I32, count 0: last(t) = t */
+    struct dt_documents documents; /* what `first` says, without `last`: some
+                                      implementations are faster with it */
     struct dt_dropout
         dropout; /* of the probabilities; element (h*T + t)*T + s */
 };

@@ -104,13 +104,32 @@ size_t dt_workspace_attention_sums(const struct dt_attention *a)
     return round_up(a->B * a->NH * a->T * a->HS * sizeof(float), ALIGN);
 }
 
+size_t dt_workspace_attention_starts(size_t count)
+{
+    return round_up((count + 1) * sizeof(int64_t), ALIGN);
+}
+
+/* Documents have starts and lengths, at most of the shortest class, and a
+ * second number for each row and head.
+ */
+static size_t planned_documents(const struct dt_attention *a)
+{
+    const size_t tokens = a->documents.tokens;
+
+    return a->documents.spans.count == 0
+               ? 0
+               : dt_workspace_attention_rows(a) +
+                     3 * dt_workspace_attention_starts(
+                             dt_document_count(tokens, 0));
+}
+
 /* cuDNN takes 16-bit types without dropout. */
 static size_t planned_attention(enum dt_dtype type,
                                 const struct dt_attention *a)
 {
     bool fused = type != DT_F32 && a->dropout.rate == 0 && a->HS % 8 == 0;
-    size_t bytes =
-        ALIGN + dt_workspace_attention_rows(a) + dt_workspace_attention_sums(a);
+    size_t bytes = ALIGN + dt_workspace_attention_rows(a) +
+                   dt_workspace_attention_sums(a) + planned_documents(a);
 
     return fused ? bytes / sizeof(float) : dt_workspace_attention(a);
 }

@@ -44,6 +44,9 @@ size_t dt_workspace_attention(const struct dt_attention *attention);
 size_t dt_workspace_attention_rows(const struct dt_attention *attention);
 size_t dt_workspace_attention_sums(const struct dt_attention *attention);
 
+/* The same of where each of `count` documents begins. */
+size_t dt_workspace_attention_starts(size_t count);
+
 /* A table with the sizes alone, for plans of GPUs. cuDNN may want a little more
  * for attention.
  */

@@ -76,6 +76,35 @@ some_lengths() {
             "before cuDNN 9.16 only multiples of 128 positions are right"
 }
 
+# Short lines in rows of 32 positions; in the configuration also $2.
+pack() {
+    awk 'BEGIN { for (i = 1; i <= 40; i++)
+        printf "{\"text\": \"%s\"}\n", substr("abcdefgh", i % 7 + 1) }' >short.jsonl
+    cat >"$1.yaml" <<END
+algorithm: sft
+run: {name: $1, device: cuda$2}
+model: {type: gpt2, init: random, tokenizer: byte, n_embd: 16, n_layer: 2,
+        n_head: 2, n_positions: 32}
+data: {train: short.jsonl, max_length: 32, packing: bfd}
+training: {per_device_batch_size: 2, max_steps: 2}
+checkpoint.strategy: "no"
+END
+    "$build/disttrain" train "$1.yaml" >"$1.log" 2>&1
+}
+
+documents() {
+    pack documents "" && says documents "cuDNN 9" 0 "" &&
+        ! grep -q "masks the documents" documents.log
+}
+
+# No engine for their backward pass has one order of sums.
+documents_in_order() {
+    pack order ", deterministic: true" && says order "cuDNN 9" 0 "" &&
+        [ "$(grep -c "masks the documents" order.log)" -eq 1 ] &&
+        grep -q "whole row costs, for 2 x 32 positions, .*: no engine takes" \
+            order.log
+}
+
 asked_for() {
     train math "attention: math" &&
         says math "kernels of disttrain: model.attention: math" 0 ""
@@ -86,5 +115,7 @@ check "without NVRTC it cannot: one warning for the shape" no_nvrtc
 check "which is an error if model.attention is flash" refused
 check "cuDNN 9.9 is too old: one warning" too_old
 check "cuDNN 9.13 is right for multiples of 128 only" some_lengths
+check "documents are computed one by one" documents
+check "or masked, with a warning: deterministic" documents_in_order
 check "model.attention: math is no reason for a warning" asked_for
 echo "1..$count"

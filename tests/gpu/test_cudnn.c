@@ -4,8 +4,9 @@
  * not there?
  *
  * It makes plans for an H200 from its description, compiles the kernels and
- * loads them into fake_driver.c. Nothing can be run: that the graphs mean
- * attention is for tests/ops.
+ * loads them into fake_driver.c. Of GPUs of all kinds it asks which graphs have
+ * an engine, which takes no compiler; DT_TEST_PLANS=all makes these plans, too.
+ * Nothing can be run: that the graphs mean attention is for tests/ops.
  */
 #include "config.h"
 
@@ -26,18 +27,45 @@
 #include "ops/cuda/cuda.h"
 #include "ops/cuda/dnn.h"
 
-static const char H200[] =
-    "{\"deviceName\":\"NVIDIA H200\",\"deviceVer\":900,\"driverVer\":13000,"
-    "\"multiProcessorCount\":132,\"regsPerBlock\":65536,\"warpSize\":32,"
-    "\"maxSharedMemoryPerBlock\":49152,\"maxRegistersPerSM\":65536,"
-    "\"maxSharedMemoryPerBlockOptin\":232448,\"maxCtasPerSM\":32,"
-    "\"reservedSharedMemoryPerBlock\":1024,\"maxThreadsPerBlock\":1024,"
-    "\"maxThreadsPerSM\":2048,\"pciDeviceId\":0,\"isTccDriver\":0,"
-    "\"supportCoopLaunch\":1,\"totalGlobalMem\":150754820096,"
-    "\"smClockRateKHz\":1980000,\"memClockRateKHz\":3201000,"
-    "\"l2CacheSize\":62914560,\"cudaDeviceId\":0,"
-    "\"maxGridSize\":[2147483647,65535,65535],"
-    "\"maxBlockSize\":[1024,1024,64]}";
+/* What cuDNN asks of a GPU. */
+struct gpu {
+    const char *name;
+    int sm, multiprocessors, shared, blocks, threads;
+    int64_t memory, clock, memory_clock, cache; /* kHz, bytes */
+};
+
+static const struct gpu GPUS[] = {
+    {"NVIDIA A100", 80, 108, 166912, 32, 2048, 85899345920, 1410000, 1593000,
+     41943040},
+    {"NVIDIA L40S", 89, 142, 101376, 24, 1536, 47810936832, 2520000, 9001000,
+     100663296},
+    {"NVIDIA H200", 90, 132, 232448, 32, 2048, 150754820096, 1980000, 3201000,
+     62914560},
+    {"NVIDIA B200", 100, 148, 232448, 32, 2048, 191510446080, 1965000, 3996000,
+     132644864},
+    {"NVIDIA RTX 5090", 120, 170, 101376, 24, 1536, 33669775360, 2407000,
+     14001000, 100663296},
+};
+
+static void describe(char *json, size_t bytes, const struct gpu *gpu)
+{
+    snprintf(
+        json, bytes,
+        "{\"deviceName\":\"%s\",\"deviceVer\":%d,\"driverVer\":13000,"
+        "\"multiProcessorCount\":%d,\"regsPerBlock\":65536,\"warpSize\":32,"
+        "\"maxSharedMemoryPerBlock\":49152,\"maxRegistersPerSM\":65536,"
+        "\"maxSharedMemoryPerBlockOptin\":%d,\"maxCtasPerSM\":%d,"
+        "\"reservedSharedMemoryPerBlock\":1024,\"maxThreadsPerBlock\":1024,"
+        "\"maxThreadsPerSM\":%d,\"pciDeviceId\":0,\"isTccDriver\":0,"
+        "\"supportCoopLaunch\":1,\"totalGlobalMem\":%lld,"
+        "\"smClockRateKHz\":%lld,\"memClockRateKHz\":%lld,"
+        "\"l2CacheSize\":%lld,\"cudaDeviceId\":0,"
+        "\"maxGridSize\":[2147483647,65535,65535],"
+        "\"maxBlockSize\":[1024,1024,64]}",
+        gpu->name, gpu->sm * 10, gpu->multiprocessors, gpu->shared, gpu->blocks,
+        gpu->threads, (long long)gpu->memory, (long long)gpu->clock,
+        (long long)gpu->memory_clock, (long long)gpu->cache);
+}
 
 /* Makes plans for an absent GPU, described in cuDNN's JSON; they cannot be run.
  */
@@ -55,7 +83,16 @@ static void open_absent(const char *json)
     dt_cuda_dnn.absent = gpu;
 }
 
-static bool open_h200(void)
+static const struct gpu *find_gpu(int sm)
+{
+    const struct gpu *gpu = GPUS;
+
+    while (gpu->sm != sm)
+        gpu++;
+    return gpu;
+}
+
+static bool open_library(void)
 {
     static bool tried, opened;
     struct dt_error err;
@@ -73,8 +110,18 @@ static bool open_h200(void)
     }
     if (!dlopen(path, RTLD_NOW | RTLD_GLOBAL))
         fail_msg("%s", dlerror());
-    open_absent(H200);
     return opened = true;
+}
+
+static bool open_gpu(int sm)
+{
+    char json[1024];
+
+    if (!open_library())
+        return false;
+    describe(json, sizeof(json), find_gpu(sm));
+    open_absent(json);
+    return true;
 }
 
 /* Bytes of workspace of the plan, -1: there is none, and why. */
@@ -110,7 +157,7 @@ static int64_t both(struct dt_attention_shape s, bool deterministic)
 static void attention_of_every_shape_has_a_plan(void **state)
 {
     (void)state;
-    if (!open_h200())
+    if (!open_gpu(90))
         skip();
     both((struct dt_attention_shape){8, 1024, 12, 12, 64, .type = DT_BF16}, 0);
     both((struct dt_attention_shape){2, 512, 12, 12, 64, .type = DT_F16}, 0);
@@ -123,7 +170,7 @@ static void attention_with_masks_has_a_plan(void **state)
     struct dt_attention_shape s = {2, 1024, 16, 8, 128, .type = DT_BF16};
     (void)state;
 
-    if (!open_h200())
+    if (!open_gpu(90))
         skip();
     s.first = true;
     both(s, false);
@@ -142,7 +189,7 @@ static void attention_within_images_has_a_plan(void **state)
         1, 5120, 16, 16, 64, .last = true, .first = true, .type = DT_BF16};
     (void)state;
 
-    if (!open_h200())
+    if (!open_gpu(90))
         skip();
     for (s.HS = 64; s.HS <= 80; s.HS += 8)
         both(s, false);
@@ -160,12 +207,106 @@ static void deterministic_attention_keeps_its_scores(void **state)
     const int64_t scores = s.B * s.NH * s.T * s.T;
     (void)state;
 
-    if (!open_h200())
+    if (!open_gpu(90))
         skip();
     assert_in_range(both(s, true), 2 * scores, 2 * scores + 1024);
     s.first = true;
     s.window = 100;
     assert_in_range(both(s, true), 2 * scores, 2 * scores + 1024);
+}
+
+/* --- which engines there are --- */
+
+/* Does an engine that may be used take the graph? */
+static bool is_taken(const struct dt_attention_shape *s, bool deterministic)
+{
+    cudnnBackendDescriptor_t proposals[DT_DNN_PROPOSALS];
+    struct dt_cuda_dnn_graph *g = dt_cuda_dnn_graph_create();
+    struct dt_error err;
+    bool taken;
+
+    assert_non_null(g);
+    dt_cuda_attention_graph(g, s, deterministic);
+    taken = getenv("DT_TEST_PLANS")
+                ? dt_cuda_dnn_plan(g, deterministic, &err) == 0
+                : dt_cuda_dnn_propose(g, CUDNN_HEUR_MODE_A, deterministic,
+                                      proposals) > 0 ||
+                      dt_cuda_dnn_propose(g, CUDNN_HEUR_MODE_FALLBACK,
+                                          deterministic, proposals) > 0;
+    if (g->failure[0])
+        fail_msg("%s", g->failure);
+    dt_cuda_dnn_graph_destroy(g);
+    return taken;
+}
+
+/* How a backward pass is computed: documents one by one; as a mask; by our own
+ * kernels, which a warning says.
+ */
+static char way_of(struct dt_attention_shape s, bool deterministic)
+{
+    s.backward = true;
+    if (is_taken(&s, deterministic))
+        return 'D';
+    s.ragged = false;
+    s.first = true;
+    return is_taken(&s, deterministic) ? 'M' : 'o';
+}
+
+/* Ways of documents; documents, deterministic; with a window; both. No engine
+ * for ragged tensors has one order of sums but Hopper's, none of them is for
+ * heads of 256 but Hopper's, and that of the RTX 5090 takes no heads of q, k
+ * and v that stand beside each other.
+ */
+static const struct {
+    int sm;
+    int64_t HS;
+    const char *ways;
+} BACKWARD[] = {
+    {80, 64, "DoDo"},   {80, 96, "DoDo"},   {80, 128, "DoDo"},
+    {80, 256, "oooo"},  {89, 64, "DoDo"},   {89, 96, "DoDo"},
+    {89, 128, "DoDo"},  {89, 256, "oooo"},  {90, 64, "DDDD"},
+    {90, 96, "DDDD"},   {90, 128, "DDDD"},  {90, 256, "DDDD"},
+    {100, 64, "DoDo"},  {100, 96, "DoDo"},  {100, 128, "DoDo"},
+    {100, 256, "oooo"}, {120, 64, "oooo"},  {120, 96, "oooo"},
+    {120, 128, "oooo"}, {120, 256, "oooo"},
+};
+
+/* Every forward pass takes documents one by one. */
+static void documents_have_engines_as_the_table_says(void **state)
+{
+    (void)state;
+
+    for (size_t i = 0; i < sizeof(BACKWARD) / sizeof(BACKWARD[0]); i++) {
+        char ways[5] = "";
+        if (!open_gpu(BACKWARD[i].sm))
+            skip();
+        for (size_t way = 0; way < 4; way++) {
+            const struct dt_attention_shape s = {.B = 4,
+                                                 .T = 2048,
+                                                 .NH = 8,
+                                                 .NKV = 2,
+                                                 .HS = BACKWARD[i].HS,
+                                                 .window = way < 2 ? 0 : 512,
+                                                 .ragged = true,
+                                                 .type = DT_BF16};
+            assert_true(way % 2 == 1 || is_taken(&s, false));
+            ways[way] = way_of(s, way % 2);
+        }
+        if (strcmp(ways, BACKWARD[i].ways) != 0)
+            fail_msg("sm_%d, heads of %ld: %s, not %s", BACKWARD[i].sm,
+                     (long)BACKWARD[i].HS, ways, BACKWARD[i].ways);
+    }
+}
+
+static void documents_have_a_plan(void **state)
+{
+    (void)state;
+
+    if (!open_gpu(80))
+        skip();
+    both((struct dt_attention_shape){8, 256, 8, 2, 128, .ragged = true,
+                                     .type = DT_BF16},
+         false);
 }
 
 static void head_sizes_without_an_engine_are_refused(void **state)
@@ -174,7 +315,7 @@ static void head_sizes_without_an_engine_are_refused(void **state)
     struct dt_error err;
     (void)state;
 
-    if (!open_h200())
+    if (!open_gpu(90))
         skip();
     assert_int_equal(plan(s, false, false, &err), -1);
     assert_string_equal(err.text, "no engine takes the graph");
@@ -191,7 +332,7 @@ static void without_nvrtc_that_is_what_is_missing(void **state)
     char dir[] = "/tmp/test_cudnn.XXXXXX", command[512];
     (void)state;
 
-    if (!open_h200())
+    if (!open_gpu(90))
         skip();
     assert_non_null(mkdtemp(dir));
     snprintf(command, sizeof(command),
@@ -209,7 +350,7 @@ static int fail_without_nvrtc(void)
     const struct dt_attention_shape s = {8, 1024, 12, 12, 64, .type = DT_BF16};
     struct dt_error err;
 
-    if (open_h200() && plan(s, false, false, &err) == -1 &&
+    if (open_gpu(90) && plan(s, false, false, &err) == -1 &&
         strstr(err.text, "by which cuDNN compiles its kernels, cannot be "))
         return 0;
     fprintf(stderr, "%s\n", err.text);
@@ -222,6 +363,8 @@ static int fail_without_nvrtc(void)
 #define attention_with_masks_has_a_plan nothing_without_cudnn
 #define attention_within_images_has_a_plan nothing_without_cudnn
 #define deterministic_attention_keeps_its_scores nothing_without_cudnn
+#define documents_have_engines_as_the_table_says nothing_without_cudnn
+#define documents_have_a_plan nothing_without_cudnn
 #define head_sizes_without_an_engine_are_refused nothing_without_cudnn
 
 #define without_nvrtc_that_is_what_is_missing nothing_without_cudnn
@@ -249,6 +392,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(attention_with_masks_has_a_plan),
         cmocka_unit_test(attention_within_images_has_a_plan),
         cmocka_unit_test(deterministic_attention_keeps_its_scores),
+        cmocka_unit_test(documents_have_engines_as_the_table_says),
+        cmocka_unit_test(documents_have_a_plan),
         cmocka_unit_test(head_sizes_without_an_engine_are_refused),
         cmocka_unit_test(without_nvrtc_that_is_what_is_missing),
     };

@@ -24,6 +24,7 @@ static const struct dt_attention *attention_at(
     there = *attention;
     there.first = at(attention->first);
     there.last = at(attention->last);
+    there.documents.spans = at(attention->documents.spans);
     there.dropout.rows = at(attention->dropout.rows);
     return &there;
 }

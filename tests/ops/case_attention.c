@@ -115,6 +115,17 @@ void look_ahead(struct dt_attention *a, enum ahead ahead)
         a->first = (struct dt_view){0};
 }
 
+/* Says where the documents of `first` are, of batches of up to `tokens`. */
+static void tell_documents(struct dt_attention *a, size_t tokens)
+{
+    const size_t words = sizeof(struct dt_document) / sizeof(int32_t);
+
+    a->documents.tokens = tokens;
+    a->documents.spans = tensor_ids(dt_document_places(tokens) * words, 1);
+    dt_documents_find(&a->documents, dt_view_data(a->documents.spans),
+                      dt_view_i32(a->first), a->B, a->T);
+}
+
 struct sizes {
     size_t B, T, NH, NKV, HS;
     double size; /* of the scores, so that the running maximum moves */
@@ -142,13 +153,14 @@ static struct dt_attention arguments(struct sizes z)
                              .first = documents(z.B, z.T, z.longest),
                              .dropout = dropout_of(z.rate, z.B)};
 
+    if (z.longest > 0 && z.ahead == NOBODY)
+        tell_documents(&a, z.B * z.T);
     look_ahead(&a, z.ahead);
     return a;
 }
 
-static void attention_case(enum dt_dtype type, struct sizes z)
+static void compare(enum dt_dtype type, struct sizes z, struct dt_attention a)
 {
-    const struct dt_attention a = arguments(z);
     const size_t count = z.B * z.T * z.NH * z.HS, rows = z.B * z.T;
     struct dt_view qkv = tensor_of(type, rows * row_width(&a));
     struct dt_view out = tensor_of(type, count), lse = tensor(rows * z.NH);
@@ -171,6 +183,11 @@ static void attention_case(enum dt_dtype type, struct sizes z)
     check_close("lse", lse, r.lse, 3e-6);
     ops->attention_backward(NULL, dqkv, dout, out, lse, qkv, space, &a);
     check_gradient("dqkv", dqkv, r.qkv, attention_loss, &r, NULL);
+}
+
+static void attention_case(enum dt_dtype type, struct sizes z)
+{
+    compare(type, z, arguments(z));
 }
 
 void test_attention(void **state)
@@ -234,6 +251,44 @@ void test_attention_dropout(void **state)
         for (size_t j = 0; j < sizeof(SIZES) / sizeof(SIZES[0]); j++)
             attention_case(TYPES[i], SIZES[j]);
     }
+}
+
+/* Documents of these lengths in a row of T positions, the same in each of B
+ * rows; then some of one position. A batch might have `spare` more tokens.
+ */
+static void documents_case(enum dt_dtype type, const size_t *lengths, size_t B,
+                           size_t T, size_t window, size_t spare)
+{
+    const struct sizes z = {B, T,      2,   1,    8,    1.0,
+                            0, window, 0.0, 0.0f, 0.0f, NOBODY};
+    struct dt_attention a = arguments(z);
+    size_t start = 0, end;
+
+    a.first = tensor_ids(B * T, 1);
+    for (; start < T; start = end) {
+        end = start + (*lengths > 0 ? *lengths++ : 1);
+        for (size_t t = start; t < end; t++)
+            for (size_t b = 0; b < B; b++)
+                dt_view_i32(a.first)[b * T + t] = (int32_t)start;
+    }
+    tell_documents(&a, B * T + spare);
+    compare(type, z, a);
+}
+
+/* Around the border of the first class, of 64 positions; one run and several. */
+void test_attention_documents(void **state)
+{
+    const size_t ONE[] = {70, 0}, BORDERS[] = {63, 1, 64, 65, 2, 0};
+    const size_t SHORT[] = {9, 3, 20, 2, 17, 5, 4, 0}, NONE[] = {0};
+    (void)state;
+
+    for (size_t i = 0; i < TYPE_COUNT; i++) {
+        documents_case(TYPES[i], NONE, 2, 3, 0, 0);
+        documents_case(TYPES[i], SHORT, 1, 64, 7, 1000);
+    }
+    documents_case(DT_F16, ONE, 1, 70, 0, 0);
+    documents_case(DT_BF16, SHORT, 2, 60, 0, 0);
+    documents_case(DT_BF16, BORDERS, 1, 196, 33, 0);
 }
 
 /* Around the borders of tiles, of 64 positions and less. */

@@ -152,6 +152,7 @@ void test_attention_heads(void **state);
 void test_attention_dropout(void **state);
 void test_attention_bounds(void **state);
 void test_attention_unseen(void **state);
+void test_attention_documents(void **state);
 void test_attention_isolation(void **state);
 void test_attention_nan(void **state);
 void test_attention_places(void **state);

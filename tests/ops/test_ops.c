@@ -49,6 +49,7 @@ static const struct {
     {"attention with dropout", test_attention_dropout, false},
     {"attention with bounds", test_attention_bounds, false},
     {"images do not see each other", test_attention_unseen, false},
+    {"documents of any lengths", test_attention_documents, false},
     {"documents do not see each other", test_attention_isolation, false},
     {"attention keeps NaN", test_attention_nan, false},
     {"attention has the bits of a document alone", test_attention_places,

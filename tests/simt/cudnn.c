@@ -4,9 +4,9 @@
  *
  * Descriptors are checked for what they need. A plan is the graph itself, which
  * cudnn_run.c computes operation by operation; like the fused engines of cuDNN
- * it is refused for heads of more than 256 elements or not a multiple of 8, and
- * always if it was built for another CUDA ($SIMT_CUDNN_TOOLKIT), whose compiler
- * is not here.
+ * it is refused for heads of more than 256 elements or not a multiple of 8, for
+ * backward passes of ragged tensors in one order of sums, and always if it was
+ * built for another CUDA ($SIMT_CUDNN_TOOLKIT), whose compiler is not here.
  */
 #include "config.h"
 
@@ -242,23 +242,6 @@ struct cudnn_descriptor *simt_cudnn_operation(
                : NULL;
 }
 
-static bool takes(const struct cudnn_descriptor *graph)
-{
-    const struct cudnn_descriptor *op, *a;
-
-    if (cudnnGetCudartVersion() != CUDART_VERSION)
-        return false;
-    for (size_t i = 0; (op = simt_cudnn_operation(graph, i)); i++) {
-        a = simt_cudnn_child(op, CUDNN_ATTR_OPERATION_MATMUL_ADESC);
-        if (a) {
-            const int64_t *dims =
-                simt_cudnn_values(a, CUDNN_ATTR_TENSOR_DIMENSIONS);
-            return dims[3] <= 256 && dims[3] % 8 == 0;
-        }
-    }
-    return false;
-}
-
 /* Sums in fp32 that are then rounded are those of any order. */
 static bool any_order(const struct cudnn_descriptor *graph)
 {
@@ -271,6 +254,38 @@ static bool any_order(const struct cudnn_descriptor *graph)
             *(const cudnnPointwiseMode_t *)simt_cudnn_values(
                 how, CUDNN_ATTR_POINTWISE_MODE) == CUDNN_POINTWISE_IDENTITY)
             return true;
+    }
+    return false;
+}
+
+/* Only backward passes reshape. */
+static bool goes_back(const struct cudnn_descriptor *graph)
+{
+    const struct cudnn_descriptor *op;
+
+    for (size_t i = 0; (op = simt_cudnn_operation(graph, i)); i++) {
+        if (simt_cudnn_child(op, CUDNN_ATTR_OPERATION_RESHAPE_XDESC))
+            return true;
+    }
+    return false;
+}
+
+static bool takes(const struct cudnn_descriptor *graph)
+{
+    const struct cudnn_descriptor *op, *a;
+
+    if (cudnnGetCudartVersion() != CUDART_VERSION)
+        return false;
+    for (size_t i = 0; (op = simt_cudnn_operation(graph, i)); i++) {
+        a = simt_cudnn_child(op, CUDNN_ATTR_OPERATION_MATMUL_ADESC);
+        if (a) {
+            const int64_t *dims =
+                simt_cudnn_values(a, CUDNN_ATTR_TENSOR_DIMENSIONS);
+            const bool ragged =
+                simt_cudnn_values(a, CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC);
+            return dims[3] <= 256 && dims[3] % 8 == 0 &&
+                   !(ragged && goes_back(graph) && !any_order(graph));
+        }
     }
     return false;
 }

@@ -4,7 +4,8 @@
  *
  * Each tensor has memory here, virtual ones too, laid out by its strides: so a
  * reshape is the same memory with other dimensions. What has a 16-bit type is
- * rounded to it. Workspace is filled with rubbish before and after.
+ * rounded to it. Workspace is filled with rubbish before and after. Of a ragged
+ * tensor all beyond the length of a row of the batch is NaN, and never written.
  */
 #include "config.h"
 
@@ -23,7 +24,8 @@ struct tensor {
     size_t extent; /* elements from the first to the last */
     cudnnDataType_t type;
     bool between, by_value, written;
-    void *data; /* in device memory */
+    const struct tensor *starts; /* ragged: where rows of the batch begin */
+    void *data;                  /* in device memory */
     double *values;
 };
 
@@ -31,11 +33,14 @@ struct run {
     const struct cudnn_descriptor *graph;
     struct tensor tensors[MOST_TENSORS];
     size_t count;
+    const struct tensor *lengths; /* of ragged tensors */
     void *workspace;
 };
 
 static size_t bytes_of(cudnnDataType_t type)
 {
+    if (type == CUDNN_DATA_INT64)
+        return 8;
     return type == CUDNN_DATA_HALF || type == CUDNN_DATA_BFLOAT16 ? 2 : 4;
 }
 
@@ -49,6 +54,8 @@ static double fetch(const void *data, cudnnDataType_t type, size_t i)
         return dt_bf16_to_f32(((const uint16_t *)data)[i]);
     case CUDNN_DATA_INT32:
         return ((const int32_t *)data)[i];
+    case CUDNN_DATA_INT64:
+        return (double)((const int64_t *)data)[i];
     default:
         return ((const float *)data)[i];
     }
@@ -72,7 +79,7 @@ static double rounded(cudnnDataType_t type, double value)
 {
     float stored;
 
-    if (bytes_of(type) == 4)
+    if (bytes_of(type) != 2)
         return value;
     put(&stored, type, 0, value);
     return fetch(&stored, type, 0);
@@ -94,10 +101,14 @@ static struct tensor *find(struct run *r, const struct cudnn_descriptor *d)
 
 static void meet(struct run *r, const struct cudnn_descriptor *d)
 {
-    struct tensor *t = &r->tensors[r->count];
+    const struct cudnn_descriptor *starts;
+    struct tensor *t;
 
     if (!d || find(r, d))
         return;
+    starts = simt_cudnn_child(d, CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC);
+    meet(r, starts);
+    t = &r->tensors[r->count];
     if (r->count++ == MOST_TENSORS)
         simt_fail("cuDNN: a graph of more than %d tensors", MOST_TENSORS);
     t->uid =
@@ -108,6 +119,7 @@ static void meet(struct run *r, const struct cudnn_descriptor *d)
            sizeof(t->dims));
     memcpy(t->strides, simt_cudnn_values(d, CUDNN_ATTR_TENSOR_STRIDES),
            sizeof(t->strides));
+    t->starts = starts ? find(r, starts) : NULL;
     t->between = simt_cudnn_values(d, CUDNN_ATTR_TENSOR_IS_VIRTUAL) != NULL;
     t->by_value = simt_cudnn_values(d, CUDNN_ATTR_TENSOR_IS_BY_VALUE) != NULL;
     t->extent = 1;
@@ -123,6 +135,22 @@ static size_t place(const struct tensor *t, const int64_t at[4])
     for (size_t d = 0; d < 4; d++)
         i += at[d] * t->strides[d];
     return (size_t)i;
+}
+
+/* Which element of the memory of a tensor `at` is; -1: of none, since it is
+ * beyond the end of a row of the batch.
+ */
+static int64_t in_memory(const struct run *r, const struct tensor *t,
+                         const int64_t at[4])
+{
+    const size_t positions = t->strides[3] == 1 ? 2 : 3;
+
+    if (!t->starts)
+        return (int64_t)place(t, at);
+    if ((double)at[positions] >= r->lengths->values[at[0]])
+        return -1;
+    return (int64_t)t->starts->values[at[0]] + (int64_t)place(t, at) -
+           at[0] * t->strides[0];
 }
 
 /* The element of x that belongs to element `at` of a tensor of `dims`: one for
@@ -151,24 +179,47 @@ static bool next(const struct tensor *t, int64_t at[4])
 
 /* --- operations --- */
 
-static void matmul(struct tensor *c, const struct tensor *a,
+/* How many of `most` rows or columns count in row b of the batch. */
+static int64_t size_in(struct run *r, const struct cudnn_descriptor *op,
+                       cudnnBackendAttributeName_t name, int64_t b,
+                       int64_t most)
+{
+    const struct cudnn_descriptor *sizes = simt_cudnn_child(op, name);
+
+    return sizes ? (int64_t)find(r, sizes)->values[b] : most;
+}
+
+static void matmul(struct run *r, const struct cudnn_descriptor *op,
+                   struct tensor *c, const struct tensor *a,
                    const struct tensor *b)
 {
-    int64_t at[4] = {0};
+    int64_t at[4] = {0}, rows = 0, columns = 0, inner = 0;
 
     c->written = true;
     do {
+        if (at[1] + at[2] + at[3] == 0) {
+            rows =
+                size_in(r, op, CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC,
+                        at[0], c->dims[2]);
+            columns =
+                size_in(r, op, CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC,
+                        at[0], c->dims[3]);
+            inner =
+                size_in(r, op, CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC,
+                        at[0], a->dims[3]);
+        }
         const int64_t a_dims[4] = {c->dims[0], c->dims[1], c->dims[2],
                                    a->dims[3]};
         const int64_t b_dims[4] = {c->dims[0], c->dims[1], b->dims[2],
                                    c->dims[3]};
         double sum = 0.0;
-        for (int64_t k = 0; k < a->dims[3]; k++) {
+        for (int64_t k = 0; k < inner; k++) {
             const int64_t left[4] = {at[0], at[1], at[2], k};
             const int64_t right[4] = {at[0], at[1], k, at[3]};
             sum += element(a, a_dims, left) * element(b, b_dims, right);
         }
-        c->values[place(c, at)] = rounded(c->type, sum);
+        c->values[place(c, at)] =
+            at[2] < rows && at[3] < columns ? rounded(c->type, sum) : NAN;
     } while (next(c, at));
 }
 
@@ -214,6 +265,10 @@ static double pointwise(cudnnPointwiseMode_t mode, double x, double b, double t)
         return x >= b;
     case CUDNN_POINTWISE_CMP_LE:
         return x <= b;
+    case CUDNN_POINTWISE_CMP_LT:
+        return x < b;
+    case CUDNN_POINTWISE_LOGICAL_AND:
+        return x != 0.0 && b != 0.0;
     case CUDNN_POINTWISE_BINARY_SELECT:
         return t != 0.0 ? x : b;
     case CUDNN_POINTWISE_IDENTITY:
@@ -263,7 +318,7 @@ static void operate(struct run *r, const struct cudnn_descriptor *op)
 
     if ((how = simt_cudnn_child(op, CUDNN_ATTR_OPERATION_MATMUL_CDESC))) {
         matmul(
-            find(r, how),
+            r, op, find(r, how),
             find(r, simt_cudnn_child(op, CUDNN_ATTR_OPERATION_MATMUL_ADESC)),
             find(r, simt_cudnn_child(op, CUDNN_ATTR_OPERATION_MATMUL_BDESC)));
     } else if ((how = simt_cudnn_child(op,
@@ -291,26 +346,56 @@ static void operate(struct run *r, const struct cudnn_descriptor *op)
 
 /* --- runs --- */
 
+/* Ends the program if a tensor would reach beyond its memory. */
+static void check_memory(const struct tensor *t, int64_t element)
+{
+    if (!simt_is_device(t->data, (size_t)(element + 1) * bytes_of(t->type)))
+        simt_fail("cuDNN: tensor %lld is not device memory of %lld elements",
+                  (long long)t->uid, (long long)element + 1);
+}
+
+static void read_tensor(const struct run *r, struct tensor *t)
+{
+    int64_t at[4] = {0}, last = -1;
+
+    do {
+        const int64_t i = in_memory(r, t, at);
+        if (i > last)
+            check_memory(t, last = i);
+        t->values[place(t, at)] =
+            i < 0 ? NAN : fetch(t->data, t->type, (size_t)i);
+    } while (next(t, at));
+}
+
+static void write_tensor(const struct run *r, const struct tensor *t)
+{
+    int64_t at[4] = {0};
+
+    do {
+        const int64_t i = in_memory(r, t, at);
+        if (i >= 0)
+            put(t->data, t->type, (size_t)i, t->values[place(t, at)]);
+    } while (next(t, at));
+}
+
 static enum simt_progress progress(void *ctx)
 {
     struct run *r = ctx;
 
     memset(r->workspace, RUBBISH, SIMT_CUDNN_WORKSPACE);
-    for (size_t i = 0; i < r->count; i++) {
-        struct tensor *t = &r->tensors[i];
-        for (size_t j = 0; t->data && j < t->extent; j++)
-            t->values[j] = fetch(t->data, t->type, j);
+    for (int ragged = 0; ragged < 2; ragged++) {
+        for (size_t i = 0; i < r->count; i++) {
+            struct tensor *t = &r->tensors[i];
+            if (t->data && (t->starts != NULL) == ragged)
+                read_tensor(r, t);
+        }
     }
     for (size_t i = 0; simt_cudnn_operation(r->graph, i); i++)
         operate(r, simt_cudnn_operation(r->graph, i));
     for (size_t i = 0; i < r->count; i++) {
-        struct tensor *t = &r->tensors[i];
-        int64_t at[4] = {0};
-        if (!t->data || !t->written)
-            continue;
-        do
-            put(t->data, t->type, place(t, at), t->values[place(t, at)]);
-        while (next(t, at));
+        const struct tensor *t = &r->tensors[i];
+        if (t->data && t->written)
+            write_tensor(r, t);
     }
     memset(r->workspace, RUBBISH, SIMT_CUDNN_WORKSPACE);
     return SIMT_DONE;
@@ -333,7 +418,8 @@ static void give(struct tensor *t, void *data)
         return;
     }
     if ((uintptr_t)data % 16 != 0 ||
-        !simt_is_device(data, t->extent * bytes_of(t->type)))
+        !simt_is_device(data, t->starts ? bytes_of(t->type)
+                                        : t->extent * bytes_of(t->type)))
         simt_fail("cuDNN: tensor %lld is not 16-byte aligned device memory of "
                   "%zu elements",
                   (long long)t->uid, t->extent);
@@ -352,6 +438,7 @@ cudnnStatus_t simt_cudnn_execute(cudaStream_t stream,
         CUDNN_ATTR_OPERATION_MATMUL_ADESC,
         CUDNN_ATTR_OPERATION_MATMUL_BDESC,
         CUDNN_ATTR_OPERATION_MATMUL_CDESC,
+        CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC,
         CUDNN_ATTR_OPERATION_REDUCTION_XDESC,
         CUDNN_ATTR_OPERATION_REDUCTION_YDESC,
         CUDNN_ATTR_OPERATION_RESHAPE_XDESC,
@@ -373,6 +460,12 @@ cudnnStatus_t simt_cudnn_execute(cudaStream_t stream,
         for (size_t j = 0; j < sizeof(TENSORS) / sizeof(TENSORS[0]); j++)
             meet(r, simt_cudnn_child(simt_cudnn_operation(graph, i),
                                      (cudnnBackendAttributeName_t)TENSORS[j]));
+    }
+    for (size_t i = 0; simt_cudnn_operation(graph, i) && !r->lengths; i++) {
+        const struct cudnn_descriptor *lengths =
+            simt_cudnn_child(simt_cudnn_operation(graph, i),
+                             CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC);
+        r->lengths = lengths ? find(r, lengths) : NULL;
     }
     for (size_t i = 0; i < r->count; i++) {
         struct tensor *t = &r->tensors[i];

@@ -143,6 +143,7 @@ check_PROGRAMS += \
 	tests/unit/model/test_model_refused \
 	tests/unit/model/test_vision_adapter \
 	tests/unit/model/test_vision_config \
+	tests/unit/ops/test_documents \
 	tests/unit/optim/test_adamw \
 	tests/unit/optim/test_optim \
 	tests/unit/optim/test_scaler \

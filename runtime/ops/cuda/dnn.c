@@ -21,7 +21,6 @@ struct dt_cuda_dnn dt_cuda_dnn;
 enum {
     OLDEST = 91002,     /* see dt_cuda_dnn_load */
     ANY_LENGTH = 91600, /* see dt_cuda_dnn_any_length */
-    MOST_CONFIGS = 16,  /* of the heuristics that are tried */
 };
 
 /* --- the library --- */
@@ -190,9 +189,12 @@ void dt_cuda_dnn_finalize(struct dt_cuda_dnn_graph *g,
 /* The graph of all operations. */
 static cudnnBackendDescriptor_t operation_graph(struct dt_cuda_dnn_graph *g)
 {
-    cudnnBackendDescriptor_t all =
-        dt_cuda_dnn_create(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    cudnnBackendDescriptor_t all = g->all;
 
+    if (all)
+        return all;
+    g->all = all =
+        dt_cuda_dnn_create(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     dt_cuda_dnn_set(g, all, CUDNN_ATTR_OPERATIONGRAPH_OPS,
                     CUDNN_TYPE_BACKEND_DESCRIPTOR, (int64_t)g->operation_count,
                     g->operations);
@@ -201,33 +203,6 @@ static cudnnBackendDescriptor_t operation_graph(struct dt_cuda_dnn_graph *g)
                         CUDNN_TYPE_HANDLE, 1, &dt_cuda_dnn.handle);
     dt_cuda_dnn_finalize(g, all, "OPERATIONGRAPH");
     return all;
-}
-
-/* Proposals of cuDNN's heuristics, best first. Returns how many. */
-static size_t propose_configs(struct dt_cuda_dnn_graph *g,
-                              cudnnBackendDescriptor_t all,
-                              cudnnBackendHeurMode_t mode,
-                              cudnnBackendDescriptor_t configs[MOST_CONFIGS])
-{
-    cudnnBackendDescriptor_t heur =
-        dt_cuda_dnn_create(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-    int64_t count = 0;
-
-    set_desc(g, heur, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, all);
-    dt_cuda_dnn_set(g, heur, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE,
-                    1, &mode);
-    if (!dt_cuda_dnn.handle)
-        set_desc(g, heur, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, dt_cuda_dnn.absent);
-    dt_cuda_dnn_finalize(g, heur, "ENGINEHEUR");
-    for (size_t i = 0; i < MOST_CONFIGS; i++)
-        configs[i] = dt_cuda_dnn_create(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-    if (g->failure[0])
-        return 0;
-    failed(g, "cudnnBackendGetAttribute(ENGINEHEUR_RESULTS)",
-           dt_cuda_dnn.cudnnBackendGetAttribute(
-               heur, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-               CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST_CONFIGS, &count, configs));
-    return count < MOST_CONFIGS ? (size_t)count : MOST_CONFIGS;
 }
 
 /* Whether the engine of a proposal may be used. */
@@ -252,6 +227,37 @@ static bool engine_allowed(struct dt_cuda_dnn_graph *g,
             return false;
     }
     return true;
+}
+
+size_t dt_cuda_dnn_propose(struct dt_cuda_dnn_graph *g,
+                           cudnnBackendHeurMode_t mode, bool deterministic,
+                           cudnnBackendDescriptor_t configs[DT_DNN_PROPOSALS])
+{
+    const cudnnBackendDescriptor_t all = operation_graph(g);
+    cudnnBackendDescriptor_t heur =
+        dt_cuda_dnn_create(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    int64_t count = 0;
+    size_t allowed = 0;
+
+    set_desc(g, heur, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, all);
+    dt_cuda_dnn_set(g, heur, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE,
+                    1, &mode);
+    if (!dt_cuda_dnn.handle)
+        set_desc(g, heur, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, dt_cuda_dnn.absent);
+    dt_cuda_dnn_finalize(g, heur, "ENGINEHEUR");
+    for (size_t i = 0; i < DT_DNN_PROPOSALS; i++)
+        configs[i] = dt_cuda_dnn_create(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    if (g->failure[0])
+        return 0;
+    failed(g, "cudnnBackendGetAttribute(ENGINEHEUR_RESULTS)",
+           dt_cuda_dnn.cudnnBackendGetAttribute(
+               heur, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+               CUDNN_TYPE_BACKEND_DESCRIPTOR, DT_DNN_PROPOSALS, &count,
+               configs));
+    for (int64_t i = 0; i < count && i < DT_DNN_PROPOSALS; i++)
+        if (engine_allowed(g, configs[i], deterministic))
+            configs[allowed++] = configs[i];
+    return allowed;
 }
 
 /* Makes the plan of a proposal. Returns whether cuDNN can. */
@@ -287,17 +293,15 @@ int dt_cuda_dnn_plan(struct dt_cuda_dnn_graph *g, bool deterministic,
 {
     const cudnnBackendHeurMode_t MODES[] = {CUDNN_HEUR_MODE_A,
                                             CUDNN_HEUR_MODE_FALLBACK};
-    cudnnBackendDescriptor_t configs[MOST_CONFIGS];
-    cudnnBackendDescriptor_t all = operation_graph(g);
+    cudnnBackendDescriptor_t configs[DT_DNN_PROPOSALS];
     char why[sizeof(g->failure)] = "";
 
     if (g->failure[0])
         return dt_error_set(err, EX_UNAVAILABLE, "%s", g->failure);
     for (size_t m = 0; m < sizeof(MODES) / sizeof(MODES[0]); m++) {
-        size_t count = propose_configs(g, all, MODES[m], configs);
+        size_t count = dt_cuda_dnn_propose(g, MODES[m], deterministic, configs);
         for (size_t i = 0; i < count; i++) {
-            if (engine_allowed(g, configs[i], deterministic) &&
-                make_plan(g, configs[i]))
+            if (make_plan(g, configs[i]))
                 return 0;
             if (g->failure[0])
                 memcpy(why, g->failure, sizeof(why));
@@ -373,7 +377,8 @@ static struct dt_cuda_dnn_tensor make_tensor(struct dt_cuda_dnn_graph *g,
                                              int64_t uid, cudnnDataType_t type,
                                              const int64_t dims[4],
                                              const int64_t strides[4],
-                                             cudnnBackendAttributeName_t trait)
+                                             cudnnBackendAttributeName_t trait,
+                                             cudnnBackendDescriptor_t starts)
 {
     struct dt_cuda_dnn_tensor t = {
         .desc = dt_cuda_dnn_create(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR)};
@@ -393,8 +398,20 @@ static struct dt_cuda_dnn_tensor make_tensor(struct dt_cuda_dnn_graph *g,
                     CUDNN_TYPE_INT64, 1, &alignment);
     if (trait != CUDNN_ATTR_TENSOR_UNIQUE_ID)
         dt_cuda_dnn_set(g, t.desc, trait, CUDNN_TYPE_BOOLEAN, 1, &yes);
+    if (starts)
+        set_desc(g, t.desc, CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, starts);
     dt_cuda_dnn_finalize(g, t.desc, "TENSOR");
     return t;
+}
+
+struct dt_cuda_dnn_tensor dt_cuda_dnn_ragged(struct dt_cuda_dnn_graph *g,
+                                             int64_t uid, cudnnDataType_t type,
+                                             const int64_t dims[4],
+                                             const int64_t strides[4],
+                                             struct dt_cuda_dnn_tensor starts)
+{
+    return make_tensor(g, uid, type, dims, strides, CUDNN_ATTR_TENSOR_UNIQUE_ID,
+                       starts.desc);
 }
 
 struct dt_cuda_dnn_tensor dt_cuda_dnn_tensor(struct dt_cuda_dnn_graph *g,
@@ -402,8 +419,8 @@ struct dt_cuda_dnn_tensor dt_cuda_dnn_tensor(struct dt_cuda_dnn_graph *g,
                                              const int64_t dims[4],
                                              const int64_t strides[4])
 {
-    return make_tensor(g, uid, type, dims, strides,
-                       CUDNN_ATTR_TENSOR_UNIQUE_ID);
+    return dt_cuda_dnn_ragged(g, uid, type, dims, strides,
+                              (struct dt_cuda_dnn_tensor){0});
 }
 
 struct dt_cuda_dnn_tensor dt_cuda_dnn_scalar(struct dt_cuda_dnn_graph *g,
@@ -411,7 +428,20 @@ struct dt_cuda_dnn_tensor dt_cuda_dnn_scalar(struct dt_cuda_dnn_graph *g,
 {
     const int64_t one[4] = {1, 1, 1, 1};
 
-    return make_tensor(g, uid, type, one, one, CUDNN_ATTR_TENSOR_IS_BY_VALUE);
+    return make_tensor(g, uid, type, one, one, CUDNN_ATTR_TENSOR_IS_BY_VALUE,
+                       NULL);
+}
+
+struct dt_cuda_dnn_tensor dt_cuda_dnn_between_ragged(
+    struct dt_cuda_dnn_graph *g, cudnnDataType_t type, const int64_t dims[4],
+    const int64_t strides[4], struct dt_cuda_dnn_tensor starts)
+{
+    const int64_t row_major[4] = {dims[1] * dims[2] * dims[3],
+                                  dims[2] * dims[3], dims[3], 1};
+
+    return make_tensor(g, g->next_uid++, type, dims,
+                       strides ? strides : row_major,
+                       CUDNN_ATTR_TENSOR_IS_VIRTUAL, starts.desc);
 }
 
 struct dt_cuda_dnn_tensor dt_cuda_dnn_between(struct dt_cuda_dnn_graph *g,
@@ -419,12 +449,8 @@ struct dt_cuda_dnn_tensor dt_cuda_dnn_between(struct dt_cuda_dnn_graph *g,
                                               const int64_t dims[4],
                                               const int64_t strides[4])
 {
-    const int64_t row_major[4] = {dims[1] * dims[2] * dims[3],
-                                  dims[2] * dims[3], dims[3], 1};
-
-    return make_tensor(g, g->next_uid++, type, dims,
-                       strides ? strides : row_major,
-                       CUDNN_ATTR_TENSOR_IS_VIRTUAL);
+    return dt_cuda_dnn_between_ragged(g, type, dims, strides,
+                                      (struct dt_cuda_dnn_tensor){0});
 }
 
 /* --- operations --- */
@@ -440,10 +466,19 @@ static void add_operation(struct dt_cuda_dnn_graph *g,
         g->operations[g->operation_count++] = operation;
 }
 
+static void set_size(struct dt_cuda_dnn_graph *g, cudnnBackendDescriptor_t op,
+                     cudnnBackendAttributeName_t name,
+                     struct dt_cuda_dnn_tensor sizes)
+{
+    if (sizes.desc)
+        set_desc(g, op, name, sizes.desc);
+}
+
 void dt_cuda_dnn_matmul(struct dt_cuda_dnn_graph *g,
                         struct dt_cuda_dnn_tensor c,
                         struct dt_cuda_dnn_tensor a,
-                        struct dt_cuda_dnn_tensor b)
+                        struct dt_cuda_dnn_tensor b,
+                        struct dt_cuda_dnn_sizes sizes)
 {
     const cudnnDataType_t type = CUDNN_DATA_FLOAT;
     cudnnBackendDescriptor_t how =
@@ -458,6 +493,12 @@ void dt_cuda_dnn_matmul(struct dt_cuda_dnn_graph *g,
     set_desc(g, op, CUDNN_ATTR_OPERATION_MATMUL_BDESC, b.desc);
     set_desc(g, op, CUDNN_ATTR_OPERATION_MATMUL_CDESC, c.desc);
     set_desc(g, op, CUDNN_ATTR_OPERATION_MATMUL_DESC, how);
+    set_size(g, op, CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC,
+             sizes.rows);
+    set_size(g, op, CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC,
+             sizes.columns);
+    set_size(g, op, CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC,
+             sizes.inner);
     add_operation(g, op, "OPERATION_MATMUL");
 }
 

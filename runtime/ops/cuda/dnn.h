@@ -48,14 +48,15 @@ struct dt_cuda_dnn {
 };
 extern struct dt_cuda_dnn dt_cuda_dnn;
 
-enum { MOST_OWNED = 256, MOST_OPERATIONS = 48 };
+enum { MOST_OWNED = 256, MOST_OPERATIONS = 48, DT_DNN_PROPOSALS = 16 };
 
 struct dt_cuda_dnn_graph {
     cudnnBackendDescriptor_t owned[MOST_OWNED];
     cudnnBackendDescriptor_t operations[MOST_OPERATIONS];
     size_t owned_count, operation_count;
     int64_t next_uid;
-    char failure[400]; /* of the first call that failed */
+    char failure[400];            /* of the first call that failed */
+    cudnnBackendDescriptor_t all; /* operations as one graph */
     cudnnBackendDescriptor_t plan;
     size_t workspace;
 };
@@ -111,6 +112,15 @@ struct dt_cuda_dnn_tensor dt_cuda_dnn_tensor(struct dt_cuda_dnn_graph *g,
                                              int64_t uid, cudnnDataType_t type,
                                              const int64_t dims[4],
                                              const int64_t strides[4]);
+/* The same whose row b of the batch begins at element starts(b) of a tensor
+ * (B + 1, 1, 1, 1) I64, and not after b strides; `starts` without desc: it
+ * does.
+ */
+struct dt_cuda_dnn_tensor dt_cuda_dnn_ragged(struct dt_cuda_dnn_graph *g,
+                                             int64_t uid, cudnnDataType_t type,
+                                             const int64_t dims[4],
+                                             const int64_t strides[4],
+                                             struct dt_cuda_dnn_tensor starts);
 /* One number for the whole tensor, which dt_cuda_dnn_run reads on the host. */
 struct dt_cuda_dnn_tensor dt_cuda_dnn_scalar(struct dt_cuda_dnn_graph *g,
                                              int64_t uid, cudnnDataType_t type);
@@ -121,12 +131,23 @@ struct dt_cuda_dnn_tensor dt_cuda_dnn_between(struct dt_cuda_dnn_graph *g,
                                               cudnnDataType_t type,
                                               const int64_t dims[4],
                                               const int64_t strides[4]);
+struct dt_cuda_dnn_tensor dt_cuda_dnn_between_ragged(
+    struct dt_cuda_dnn_graph *g, cudnnDataType_t type, const int64_t dims[4],
+    const int64_t strides[4], struct dt_cuda_dnn_tensor starts);
+
+/* Rows of a, columns of b and columns of a that count in each row of the batch,
+ * (B, 1, 1, 1) I32; without desc: all. Beyond them may be anything.
+ */
+struct dt_cuda_dnn_sizes {
+    struct dt_cuda_dnn_tensor rows, columns, inner;
+};
 
 /* c = a b, sums in fp32 */
 void dt_cuda_dnn_matmul(struct dt_cuda_dnn_graph *g,
                         struct dt_cuda_dnn_tensor c,
                         struct dt_cuda_dnn_tensor a,
-                        struct dt_cuda_dnn_tensor b);
+                        struct dt_cuda_dnn_tensor b,
+                        struct dt_cuda_dnn_sizes sizes);
 /* y = x reduced over the dimensions in which y has one element */
 void dt_cuda_dnn_reduce(struct dt_cuda_dnn_graph *g,
                         struct dt_cuda_dnn_tensor y, cudnnReduceTensorOp_t op,
@@ -146,6 +167,14 @@ void dt_cuda_dnn_map(struct dt_cuda_dnn_graph *g, struct dt_cuda_dnn_tensor y,
 /* y = the index of each element of x along a dimension */
 void dt_cuda_dnn_index(struct dt_cuda_dnn_graph *g, struct dt_cuda_dnn_tensor y,
                        struct dt_cuda_dnn_tensor x, int64_t axis);
+
+/* Proposals of the heuristics, best first, of engines that take the graph and,
+ * if `deterministic`, give the same bits every time. Returns how many; 0 after
+ * a failure, too. Nothing is compiled.
+ */
+size_t dt_cuda_dnn_propose(struct dt_cuda_dnn_graph *g,
+                           cudnnBackendHeurMode_t mode, bool deterministic,
+                           cudnnBackendDescriptor_t configs[DT_DNN_PROPOSALS]);
 
 /* Finds the fastest plan that cuDNN has for the graph, of engines that give the
  * same bits every time if `deterministic`. Takes up to seconds. -1:
@@ -186,6 +215,9 @@ enum dt_attention_uid {
     HIDDEN, /* -infinity */
     WINDOW,
     ONE,
+    LENGTHS,    /* of documents, (B, 1, 1, 1) I32 */
+    QKV_STARTS, /* where a document begins, (B + 1, 1, 1, 1) I64: in qkv, */
+    OUT_STARTS, /* and in out */
     UID_COUNT
 };
 
@@ -193,12 +225,15 @@ enum dt_attention_uid {
 struct dt_attention_shape {
     int64_t B, T, NH, NKV, HS, window;
     bool first, last, backward; /* with such bounds */
+    bool ragged; /* of B documents, each of its own length up to T */
     enum dt_dtype type;
 };
 
 /* Adds the operations of a pass to an empty graph: Q, K, V, dQ, dK and dV are
  * heads of a packed qkv or of its gradient; LSE, DELTA: (B, NH, T) F32, DQ_SUM:
- * (B, NH, T, HS) F32. A backward pass that is not `deterministic` has DQ_SUM.
+ * (B, NH, T, HS) F32. A backward pass that is not `deterministic` has DQ_SUM. A
+ * ragged one has LENGTHS and starts, and reads and writes nothing of qkv and
+ * out beyond the end of a document.
  */
 void dt_cuda_attention_graph(struct dt_cuda_dnn_graph *g,
                              const struct dt_attention_shape *s,

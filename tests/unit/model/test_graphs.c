@@ -71,7 +71,7 @@ static struct dt_graphs *create(const struct dt_device *device)
 
 static void run(struct dt_graphs *graphs, size_t T, size_t piece, int times)
 {
-    const struct dt_graph_shape shape = {1, T, true, false};
+    const struct dt_graph_shape shape = {.B = 1, .T = T, .doc_start = true};
     for (int i = 0; i < times; i++)
         assert_int_equal(dt_graphs_run(graphs, &shape, piece, work, NULL, NULL),
                          0);
@@ -101,11 +101,28 @@ static void work_is_done_then_recorded_then_replayed(void **state)
     assert_int_equal(destroyed, 3);
 }
 
+/* Batches of equal sizes whose documents take other numbers of runs. */
+static void runs_of_documents_are_part_of_a_shape(void **state)
+{
+    struct dt_graphs *graphs = create(&recorder);
+    struct dt_graph_shape shape = {.B = 1, .T = 8, .doc_start = true};
+    (void)state;
+    run(graphs, 8, 0, 2);
+    shape.runs[DT_DOCUMENT_CLASSES - 1] = 1;
+    assert_false(dt_graphs_seen(graphs, &shape));
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(dt_graphs_run(graphs, &shape, 0, work, NULL, NULL), 0);
+    expect(4, 2, 2);
+    run(graphs, 8, 0, 1);
+    expect(4, 2, 3);
+    dt_graphs_destroy(graphs);
+}
+
 /* Its recordings are destroyed, and made again when it comes back. */
 static void shape_65_takes_the_place_of_the_one_unused_longest(void **state)
 {
     struct dt_graphs *graphs = create(&recorder);
-    const struct dt_graph_shape second = {1, 2, true, false};
+    const struct dt_graph_shape second = {.B = 1, .T = 2, .doc_start = true};
     (void)state;
     for (size_t T = 1; T <= 64; T++)
         run(graphs, T, T % 2, 2);
@@ -140,6 +157,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_is_done_then_recorded_then_replayed),
+        cmocka_unit_test(runs_of_documents_are_part_of_a_shape),
         cmocka_unit_test(shape_65_takes_the_place_of_the_one_unused_longest),
         cmocka_unit_test(a_device_without_graphs_does_all_work),
     };

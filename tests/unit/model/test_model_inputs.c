@@ -135,9 +135,36 @@ static void only_documents_beyond_the_limit_use_the_long_angles(void **s)
     dt_inputs_fini(&inputs);
 }
 
+/* Of 2 x 7 tokens, in a model for 64. */
+static void documents_of_a_batch_are_uploaded(void **s)
+{
+    enum { N = 14 };
+    static const int32_t ids[N];
+    static const int32_t doc_start[N] = {0, 0, 0, 3, 3, 3, 3,
+                                         0, 1, 2, 2, 2, 5, 5};
+    static const int32_t expected[4][2] = {{0, 3}, {3, 4}, {9, 3}, {12, 2}};
+    const struct dt_exec exec = {&dt_cpu, dt_ops_cpu(), NULL};
+    const struct dt_inputs_limits limits = {.axes = 1, .B = 2, .N = 64};
+    const struct dt_batch batch = {.B = 2,
+                                   .T = N / 2,
+                                   .inputs = ids,
+                                   .targets = ids,
+                                   .doc_start = doc_start};
+    struct dt_inputs inputs = {0};
+    struct dt_error err;
+    (void)s;
+    assert_int_equal(dt_inputs_init(&inputs, &exec, &limits, &err), 0);
+    assert_int_equal(dt_inputs_upload(&inputs, &batch, NULL, &err), 0);
+    assert_int_equal(inputs.documents.tokens, 64);
+    assert_int_equal(inputs.documents.runs[0], 4); /* of one document */
+    assert_memory_equal(dt_view_i32(inputs.documents.spans), expected,
+                        sizeof(expected));
+    dt_inputs_fini(&inputs);
+}
+
 /* The first byte of each array that recorded graphs read. */
 struct places {
-    size_t rows, ids, targets, first, positions;
+    size_t rows, ids, targets, first, positions, documents;
 };
 
 static struct places places_of(const struct dt_inputs *inputs)
@@ -148,6 +175,7 @@ static struct places places_of(const struct dt_inputs *inputs)
         inputs->targets.offset * sizeof(int32_t),
         inputs->first.offset * sizeof(int32_t),
         inputs->positions.offset * sizeof(int32_t),
+        inputs->documents.spans.offset * sizeof(int32_t),
     };
 }
 
@@ -198,8 +226,12 @@ static void batches_of_one_shape_have_each_array_in_one_place(void **s)
         assert_int_equal(is.positions, want.positions);
         if (batch.targets)
             assert_int_equal(is.targets, want.targets);
-        if (batch.doc_start)
+        assert_int_equal(inputs.documents.spans.count > 0,
+                         batch.doc_start != NULL);
+        if (batch.doc_start) {
             assert_int_equal(is.first, want.first);
+            assert_int_equal(is.documents, want.documents);
+        }
         if (batch.rows)
             assert_int_equal(is.rows, want.rows);
     }
@@ -212,6 +244,7 @@ int main(void)
         cmocka_unit_test(
             a_batch_is_copied_before_its_staging_memory_is_used_again),
         cmocka_unit_test(only_documents_beyond_the_limit_use_the_long_angles),
+        cmocka_unit_test(documents_of_a_batch_are_uploaded),
         cmocka_unit_test(batches_of_one_shape_have_each_array_in_one_place),
     };
     return cmocka_run_group_tests_name("model inputs", tests, NULL, NULL);
