@@ -28,6 +28,7 @@ tests_ops_test_ops_SOURCES = \
 	tests/ops/case_rope.c \
 	tests/ops/case_sample.c \
 	tests/ops/case_score.c \
+	tests/ops/case_skip.c \
 	tests/ops/case_sparse.c \
 	tests/ops/case_step.c \
 	tests/ops/case_tower.c \

@@ -41,6 +41,8 @@ static struct {
     struct simt_fiber *waiting[SIMT_MAX_BLOCK];
 } block;
 
+static unsigned long long barriers; /* passed by blocks, ever */
+
 static struct simt_fiber scheduler;
 static struct simt_fiber *running = &scheduler;
 
@@ -176,9 +178,15 @@ unsigned simt_barrier(unsigned value)
             make_ready(block.waiting[i]);
         block.arrived = 0;
         block.turn++;
+        barriers++;
     }
     yield();
     return block.sums[turn];
+}
+
+unsigned long long simt_barriers(void)
+{
+    return barriers;
 }
 
 const uint64_t *simt_gather(unsigned mask, uint64_t value)

@@ -67,6 +67,11 @@ void simt_fail(const char *format, ...)
  */
 uint32_t simt_random(uint32_t bound);
 
+/* How often a block of any kernel has passed __syncthreads, by which a test counts
+ * the turns of a loop.
+ */
+unsigned long long simt_barriers(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -45,7 +45,7 @@ bool dt_cuda_attention_mma_backward(struct dt_stream *stream,
 /* A run of documents on the device (attention_documents.cu). */
 struct dt_document_run {
     int64_t count, length;            /* documents, positions of the longest */
-    const struct dt_document *spans;      /* (count) */
+    const struct dt_document *spans;  /* (count) */
     int32_t *lengths;                 /* (count) */
     int64_t *qkv_starts, *out_starts; /* (count + 1) elements of qkv and of out
                                           before a document */
