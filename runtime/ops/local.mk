@@ -93,6 +93,8 @@ cuda_sources += \
 	runtime/ops/cuda/cuda.h \
 	runtime/ops/cuda/cuda_attention.c \
 	runtime/ops/cuda/cuda_attention.h \
+	runtime/ops/cuda/cuda_cache.c \
+	runtime/ops/cuda/cuda_cache.h \
 	runtime/ops/cuda/cuda_head.c \
 	runtime/ops/cuda/cuda_head.h \
 	runtime/ops/cuda/cuda_linear.c \
@@ -101,6 +103,7 @@ cuda_sources += \
 	runtime/ops/cuda/cuda_table.c \
 	runtime/ops/cuda/dnn.c \
 	runtime/ops/cuda/dnn.h \
+	runtime/ops/cuda/dnn_cache.c \
 	runtime/ops/cuda/dropout.cuh \
 	runtime/ops/cuda/elementwise.cu \
 	runtime/ops/cuda/embedding.cu \

@@ -47,8 +47,11 @@ check_PROGRAMS += tests/gpu/test_cudnn
 tests_gpu_test_cudnn_SOURCES = \
 	runtime/device/device_cuda_error.c \
 	runtime/ops/cuda/attention_graph.c \
+	runtime/ops/cuda/cuda_cache.c \
 	runtime/ops/cuda/dnn.c \
-	tests/gpu/test_cudnn.c
+	runtime/ops/cuda/dnn_cache.c \
+	tests/gpu/test_cudnn.c \
+	# End of tests_gpu_test_cudnn_SOURCES
 tests_gpu_test_cudnn_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_gpu_test_cudnn_LDFLAGS = $(AM_LDFLAGS) $(CUDA_LDFLAGS)
 EXTRA_tests_gpu_test_cudnn_DEPENDENCIES = tests/gpu/fake_driver.so

@@ -25,6 +25,7 @@
 #ifdef HAVE_CUDNN
 
 #include "ops/cuda/cuda.h"
+#include "ops/cuda/cuda_cache.h"
 #include "ops/cuda/dnn.h"
 
 /* What cuDNN asks of a GPU. */
@@ -309,6 +310,136 @@ static void documents_have_a_plan(void **state)
          false);
 }
 
+/* --- plans of earlier runs --- */
+
+static char told[512];
+static size_t told_count;
+
+void dt_cuda_tell(const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(told, sizeof(told), fmt, args);
+    va_end(args);
+    told_count++;
+}
+
+/* A graph of documents with its name. */
+static struct dt_cuda_dnn_graph *named(int64_t T, bool deterministic,
+                                       struct dt_cuda_dnn_name *name)
+{
+    const struct dt_attention_shape s = {
+        2, T, 2, 1, 64, .ragged = true, .type = DT_BF16};
+    struct dt_cuda_dnn_graph *g = dt_cuda_dnn_graph_create();
+
+    assert_non_null(g);
+    dt_cuda_attention_graph(g, &s, deterministic);
+    assert_true(dt_cuda_dnn_name(g, "a GPU", deterministic, name));
+    return g;
+}
+
+static bool is_kept(int64_t T, bool deterministic)
+{
+    struct dt_cuda_dnn_name name;
+    struct dt_cuda_dnn_graph *g = named(T, deterministic, &name);
+    const bool kept = dt_cuda_dnn_recall(g, &name);
+
+    assert_int_equal(g->plan != NULL, kept);
+    dt_cuda_dnn_graph_destroy(g);
+    return kept;
+}
+
+/* Writes `text` over the file, from `at` on. */
+static void damage(const char *path, long at, const char *text)
+{
+    FILE *f = fopen(path, "r+");
+
+    assert_non_null(f);
+    assert_int_equal(fseek(f, at, at < 0 ? SEEK_END : SEEK_SET), 0);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* The rest of the line that says it once. */
+static void expect_told(const char *path)
+{
+    assert_int_equal(told_count, 1);
+    assert_int_equal(strncmp(told, path, strlen(path)), 0);
+    assert_string_equal(told + strlen(path),
+                        " is damaged: the plan is made anew, and the file "
+                        "replaced");
+    told_count = 0;
+}
+
+static void a_plan_is_kept_for_later_runs(void **state)
+{
+    char dir[] = "/tmp/test_cudnn.XXXXXX", command[64];
+    struct dt_cuda_dnn_name name;
+    struct dt_cuda_dnn_graph *g;
+    struct dt_cuda_cache file;
+    struct dt_error err;
+    size_t bytes;
+    (void)state;
+
+    if (!open_gpu(80))
+        skip();
+    assert_non_null(mkdtemp(dir));
+    setenv("XDG_CACHE_HOME", dir, 1);
+    g = named(128, false, &name);
+    assert_false(dt_cuda_dnn_recall(g, &name));
+    assert_int_equal(dt_cuda_dnn_plan(g, false, &err), 0);
+    bytes = dt_cuda_dnn_workspace(g);
+    dt_cuda_dnn_remember(g, &name);
+    dt_cuda_dnn_graph_destroy(g);
+    g = named(128, false, &name);
+    assert_true(dt_cuda_dnn_recall(g, &name));
+    assert_int_equal(dt_cuda_dnn_workspace(g), bytes);
+    assert_false(is_kept(256, false));
+    assert_false(is_kept(128, true));
+    assert_int_equal(told_count, 0);
+    dt_cuda_cache_find(&file, "attention", name.text);
+    damage(file.path, -9, "?");
+    assert_false(is_kept(128, false));
+    expect_told(file.path);
+    dt_cuda_dnn_remember(g, &name); /* takes its place */
+    assert_true(is_kept(128, false));
+    damage(file.path, 0, "D");
+    assert_false(is_kept(128, false));
+    expect_told(file.path);
+    dt_cuda_dnn_graph_destroy(g);
+    unsetenv("XDG_CACHE_HOME");
+    snprintf(command, sizeof(command), "rm -r %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
+/* As of another cuDNN that had the same number. */
+static void a_plan_that_cudnn_does_not_take_is_made_anew(void **state)
+{
+    char dir[] = "/tmp/test_cudnn.XXXXXX", command[64], text[700];
+    const char plan[] = "{\"cudnnVersion\":1}";
+    struct dt_cuda_dnn_name name;
+    struct dt_cuda_cache file;
+    (void)state;
+
+    if (!open_gpu(80))
+        skip();
+    assert_non_null(mkdtemp(dir));
+    setenv("XDG_CACHE_HOME", dir, 1);
+    dt_cuda_dnn_graph_destroy(named(128, false, &name));
+    dt_cuda_cache_find(&file, "attention", name.text);
+    snprintf(text, sizeof(text), "%s%zu %016llx\n%s", name.text, strlen(plan),
+             (unsigned long long)dt_cuda_cache_hash(DT_HASH_EMPTY, plan,
+                                                    strlen(plan)),
+             plan);
+    dt_cuda_cache_write(&file, text, strlen(text));
+    assert_false(is_kept(128, false));
+    expect_told(file.path);
+    unsetenv("XDG_CACHE_HOME");
+    snprintf(command, sizeof(command), "rm -r %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
 static void head_sizes_without_an_engine_are_refused(void **state)
 {
     struct dt_attention_shape s = {1, 64, 2, 2, 12, .type = DT_BF16};
@@ -364,6 +495,8 @@ static int fail_without_nvrtc(void)
 #define attention_within_images_has_a_plan nothing_without_cudnn
 #define deterministic_attention_keeps_its_scores nothing_without_cudnn
 #define documents_have_engines_as_the_table_says nothing_without_cudnn
+#define a_plan_is_kept_for_later_runs nothing_without_cudnn
+#define a_plan_that_cudnn_does_not_take_is_made_anew nothing_without_cudnn
 #define documents_have_a_plan nothing_without_cudnn
 #define head_sizes_without_an_engine_are_refused nothing_without_cudnn
 
@@ -394,6 +527,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(deterministic_attention_keeps_its_scores),
         cmocka_unit_test(documents_have_engines_as_the_table_says),
         cmocka_unit_test(documents_have_a_plan),
+        cmocka_unit_test(a_plan_is_kept_for_later_runs),
+        cmocka_unit_test(a_plan_that_cudnn_does_not_take_is_made_anew),
         cmocka_unit_test(head_sizes_without_an_engine_are_refused),
         cmocka_unit_test(without_nvrtc_that_is_what_is_missing),
     };

@@ -22,6 +22,7 @@
 #include <stdlib.h>
 
 #include "ops/cuda/cuda_attention.h"
+#include "ops/cuda/cuda_cache.h"
 #include "ops/cuda/dnn.h"
 #include "ops/workspace.h"
 
@@ -82,9 +83,13 @@ static struct dt_attention_shape shape_of(const struct dt_attention *a,
         .type = type};
 }
 
-static struct plan *plan_create(const struct dt_attention_shape *s)
+/* Finds a plan, of an earlier run if `kept`. */
+static struct plan *plan_create(const struct dt_attention_shape *s, bool kept)
 {
+    const bool deterministic = dt_cuda_facts.deterministic;
     struct plan *plan = calloc(1, sizeof(*plan));
+    struct dt_cuda_dnn_name name;
+    char gpu[300];
 
     if (!plan)
         return NULL;
@@ -92,11 +97,16 @@ static struct plan *plan_create(const struct dt_attention_shape *s)
     plan->graph = dt_cuda_dnn_graph_create();
     if (!plan->graph)
         return plan;
-    dt_cuda_attention_graph(plan->graph, s, dt_cuda_facts.deterministic);
-    if (dt_cuda_dnn_plan(plan->graph, dt_cuda_facts.deterministic, &plan->why) <
-        0) {
+    dt_cuda_attention_graph(plan->graph, s, deterministic);
+    kept &= dt_cuda_cache_gpu(gpu, sizeof(gpu)) &&
+            dt_cuda_dnn_name(plan->graph, gpu, deterministic, &name);
+    if (kept && dt_cuda_dnn_recall(plan->graph, &name))
+        return plan;
+    if (dt_cuda_dnn_plan(plan->graph, deterministic, &plan->why) < 0) {
         dt_cuda_dnn_graph_destroy(plan->graph);
         plan->graph = NULL;
+    } else if (kept && dt_cuda_facts.local_rank == 0) {
+        dt_cuda_dnn_remember(plan->graph, &name);
     }
     return plan;
 }
@@ -127,7 +137,7 @@ static const char *plan_for(struct plan **plan,
         if (cache.count == MOST_PLANS)
             return "there are plans for 256 other shapes: fewer lengths of "
                    "rows would do (data.pad_to_multiple_of)";
-        *plan = plan_create(s);
+        *plan = plan_create(s, !dt_cuda_autotune_asks(DT_AUTOTUNE_FRESH));
         if (!*plan)
             return "out of memory";
         cache.plans[cache.count++] = *plan;
@@ -430,7 +440,7 @@ int dt_cuda_attention_cudnn_try(bool gpu, struct dt_error *err)
         return dt_cuda_dnn_load(err) < 0 ? -1 : dt_cuda_dnn_compiler(err);
     if (dt_cuda_attention_cudnn_open(err) < 0)
         return -1;
-    plan = plan_create(&small);
+    plan = plan_create(&small, false);
     if (!plan)
         return dt_error_set(err, EX_OSERR, "out of memory");
     rc = plan->graph ? 0 : -1;

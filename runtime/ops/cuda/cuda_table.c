@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "ops/cuda/cuda.h"
+#include "ops/cuda/cuda_cache.h"
 
 enum { MOST_NOTICES = 32 };
 
@@ -13,6 +14,19 @@ static struct {
     char texts[MOST_NOTICES][DT_ERROR_TEXT_BYTES];
     size_t first, count;
 } waiting;
+
+bool dt_cuda_cache_gpu(char *text, size_t bytes)
+{
+    struct cudaDeviceProp gpu;
+    int index;
+
+    if (cudaGetDevice(&index) != cudaSuccess ||
+        cudaGetDeviceProperties(&gpu, index) != cudaSuccess)
+        return false;
+    snprintf(text, bytes, "%s, sm_%d%d, %d multiprocessors", gpu.name,
+             gpu.major, gpu.minor, gpu.multiProcessorCount);
+    return true;
+}
 
 void dt_cuda_tell(const char *fmt, ...)
 {

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "ops/cuda/cuda.h"
+#include "ops/cuda/cuda_cache.h"
 #include "ops/cuda/dnn.h"
 
 #define LIBRARY "libcudnn.so.9"
@@ -152,6 +153,48 @@ cudnnBackendDescriptor_t dt_cuda_dnn_create(struct dt_cuda_dnn_graph *g,
     return d;
 }
 
+/* The place of a descriptor among those of the graph, which its hash has
+ * instead of the address.
+ */
+static size_t place_of(const struct dt_cuda_dnn_graph *g,
+                       cudnnBackendDescriptor_t d)
+{
+    size_t i = 0;
+
+    while (i < g->owned_count && g->owned[i] != d)
+        i++;
+    return i;
+}
+
+/* Bytes of a value that can be in a graph. */
+static size_t bytes_of(cudnnBackendAttributeType_t type)
+{
+    return type == CUDNN_TYPE_INT64     ? sizeof(int64_t)
+           : type == CUDNN_TYPE_BOOLEAN ? sizeof(bool)
+           : type == CUDNN_TYPE_CHAR    ? 1
+           : type == CUDNN_TYPE_HANDLE  ? 0
+                                        : sizeof(int);
+}
+
+static void add_to_hash(struct dt_cuda_dnn_graph *g, cudnnBackendDescriptor_t d,
+                        cudnnBackendAttributeName_t name,
+                        cudnnBackendAttributeType_t type, int64_t count,
+                        const void *value)
+{
+    const int64_t what[] = {(int64_t)place_of(g, d), name, type, count};
+    const cudnnBackendDescriptor_t *children = value;
+
+    g->hash = dt_cuda_cache_hash(g->hash, what, sizeof(what));
+    if (type != CUDNN_TYPE_BACKEND_DESCRIPTOR)
+        g->hash =
+            dt_cuda_cache_hash(g->hash, value, (size_t)count * bytes_of(type));
+    for (int64_t i = 0; type == CUDNN_TYPE_BACKEND_DESCRIPTOR && i < count;
+         i++) {
+        const size_t place = place_of(g, children[i]);
+        g->hash = dt_cuda_cache_hash(g->hash, &place, sizeof(place));
+    }
+}
+
 void dt_cuda_dnn_set(struct dt_cuda_dnn_graph *g, cudnnBackendDescriptor_t d,
                      cudnnBackendAttributeName_t name,
                      cudnnBackendAttributeType_t type, int64_t count,
@@ -161,6 +204,7 @@ void dt_cuda_dnn_set(struct dt_cuda_dnn_graph *g, cudnnBackendDescriptor_t d,
 
     if (g->failure[0])
         return;
+    add_to_hash(g, d, name, type, count, value);
     snprintf(what, sizeof(what), "cudnnBackendSetAttribute(%d)", (int)name);
     failed(g, what,
            dt_cuda_dnn.cudnnBackendSetAttribute(d, name, type, count, value));
@@ -260,15 +304,17 @@ size_t dt_cuda_dnn_propose(struct dt_cuda_dnn_graph *g,
     return allowed;
 }
 
-/* Makes the plan of a proposal. Returns whether cuDNN can. */
+/* Finalizes a plan that has its `name`. Returns whether cuDNN can. */
 static bool make_plan(struct dt_cuda_dnn_graph *g,
-                      cudnnBackendDescriptor_t config)
+                      cudnnBackendAttributeName_t name,
+                      cudnnBackendAttributeType_t type, int64_t size,
+                      const void *value)
 {
     cudnnBackendDescriptor_t plan =
         dt_cuda_dnn_create(g, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     int64_t count = 0, bytes = 0;
 
-    set_desc(g, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+    dt_cuda_dnn_set(g, plan, name, type, size, value);
     if (dt_cuda_dnn.handle)
         dt_cuda_dnn_set(g, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
                         CUDNN_TYPE_HANDLE, 1, &dt_cuda_dnn.handle);
@@ -288,6 +334,36 @@ static bool make_plan(struct dt_cuda_dnn_graph *g,
     return true;
 }
 
+bool dt_cuda_dnn_restore(struct dt_cuda_dnn_graph *g, const char *plan)
+{
+    const bool made =
+        make_plan(g, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
+                  CUDNN_TYPE_CHAR, (int64_t)strlen(plan) + 1, plan);
+
+    g->failure[0] = '\0'; /* another plan may do */
+    return made;
+}
+
+char *dt_cuda_dnn_write(const struct dt_cuda_dnn_graph *g)
+{
+    const cudnnBackendAttributeName_t name =
+        CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION;
+    int64_t count = 0;
+    char *text;
+
+    if (dt_cuda_dnn.cudnnBackendGetAttribute(g->plan, name, CUDNN_TYPE_CHAR, 0,
+                                             &count, NULL) ||
+        count <= 0)
+        return NULL;
+    text = calloc((size_t)count + 1, 1);
+    if (text && dt_cuda_dnn.cudnnBackendGetAttribute(
+                    g->plan, name, CUDNN_TYPE_CHAR, count, &count, text)) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
 int dt_cuda_dnn_plan(struct dt_cuda_dnn_graph *g, bool deterministic,
                      struct dt_error *err)
 {
@@ -301,7 +377,8 @@ int dt_cuda_dnn_plan(struct dt_cuda_dnn_graph *g, bool deterministic,
     for (size_t m = 0; m < sizeof(MODES) / sizeof(MODES[0]); m++) {
         size_t count = dt_cuda_dnn_propose(g, MODES[m], deterministic, configs);
         for (size_t i = 0; i < count; i++) {
-            if (make_plan(g, configs[i]))
+            if (make_plan(g, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                          CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &configs[i]))
                 return 0;
             if (g->failure[0])
                 memcpy(why, g->failure, sizeof(why));

@@ -55,6 +55,7 @@ struct dt_cuda_dnn_graph {
     cudnnBackendDescriptor_t operations[MOST_OPERATIONS];
     size_t owned_count, operation_count;
     int64_t next_uid;
+    uint64_t hash;                /* of all that was set */
     char failure[400];            /* of the first call that failed */
     cudnnBackendDescriptor_t all; /* operations as one graph */
     cudnnBackendDescriptor_t plan;
@@ -182,6 +183,35 @@ size_t dt_cuda_dnn_propose(struct dt_cuda_dnn_graph *g,
  */
 int dt_cuda_dnn_plan(struct dt_cuda_dnn_graph *g, bool deterministic,
                      struct dt_error *err);
+
+/* The plan as text, which the caller frees; NULL: cuDNN does not write it. The
+ * other way round, false: cuDNN does not take it, and nothing was done.
+ */
+char *dt_cuda_dnn_write(const struct dt_cuda_dnn_graph *g);
+bool dt_cuda_dnn_restore(struct dt_cuda_dnn_graph *g, const char *plan);
+
+/* --- the plans of earlier runs (dnn_cache.c) --- */
+
+/* All on which a plan depends, in a line. */
+struct dt_cuda_dnn_name {
+    char text[512];
+};
+
+/* Names the plan of a graph, before that is made, on the GPU of this name
+ * (dt_cuda_cache_gpu). False: the graph has failed.
+ */
+bool dt_cuda_dnn_name(const struct dt_cuda_dnn_graph *g, const char *gpu,
+                      bool deterministic, struct dt_cuda_dnn_name *name);
+
+/* Takes the plan of an earlier run. False: there is none. */
+bool dt_cuda_dnn_recall(struct dt_cuda_dnn_graph *g,
+                        const struct dt_cuda_dnn_name *name);
+
+/* Keeps the plan of the graph for later runs, if that can be. */
+void dt_cuda_dnn_remember(const struct dt_cuda_dnn_graph *g,
+                          const struct dt_cuda_dnn_name *name);
+
+/* --- runs --- */
 
 /* Bytes of workspace that a run of the plan needs. */
 size_t dt_cuda_dnn_workspace(const struct dt_cuda_dnn_graph *g);

@@ -2,27 +2,21 @@
 /*
  * matmul_cache.c - the choices of earlier runs, in a file of the user
  *
- * $XDG_CACHE_HOME/disttrain/matmul-HASH, by default in ~/.cache: one file for a
- * kind of GPU and a version of cuBLASLt, which its first line names; a line for
- * each shape. A line only picks one of the candidates that the library offers
- * now, so nothing in the file can make a product wrong. The first rank of each
- * node writes it: to a temporary file, which then takes its place. Ranks that
- * write at the same time may lose a line of each other, which the next run
- * finds out again.
- *
- * A process that has another user's home, as below sudo, leaves no file there.
+ * disttrain/matmul-HASH (cuda_cache.h): one file for a kind of GPU and a
+ * version of cuBLASLt, which its first line names; a line for each shape. A
+ * line only picks one of the candidates that the library offers now, so nothing
+ * in the file can make a product wrong. The first rank of each node writes it.
+ * Ranks that write at the same time may lose a line of each other, which the
+ * next run finds out again.
  */
 #include "config.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/file.h"
+#include "ops/cuda/cuda_cache.h"
 #include "ops/cuda/matmul_impl.h"
 
 enum {
@@ -40,8 +34,8 @@ struct line {
 
 static struct {
     bool tried;
-    char dir[PATH_MAX - 64], path[PATH_MAX]; /* "": there is no such file */
-    char head[320];                          /* its first line */
+    struct dt_cuda_cache file;
+    char head[400]; /* its first line */
     struct line *lines;
     size_t count;
 } cache;
@@ -81,49 +75,17 @@ static void add_line(const struct line *line)
 
 /* --- which file --- */
 
-static bool is_own(const char *path)
-{
-    struct stat st;
-
-    return stat(path, &st) == 0 && st.st_uid == geteuid();
-}
-
-/* Writes the facts on which all choices depend. */
-static bool describe(char *head, size_t bytes)
-{
-    struct cudaDeviceProp gpu;
-    int index;
-
-    if (cudaGetDevice(&index) != cudaSuccess ||
-        cudaGetDeviceProperties(&gpu, index) != cudaSuccess)
-        return false;
-    snprintf(head, bytes,
-             "disttrain: products, form 1; %s, sm_%d%d, %d multiprocessors, "
-             "%s%s\n",
-             gpu.name, gpu.major, gpu.minor, gpu.multiProcessorCount,
-             dt_cuda_library(), dt_cuda_facts.tf32 ? ", tf32" : "");
-    return true;
-}
-
+/* The first line has the facts on which all choices depend. */
 static void find_path(void)
 {
-    const char *home = getenv("HOME"), *base = getenv("XDG_CACHE_HOME");
-    const char *sub = "";
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    char gpu[300];
 
-    if (!base || base[0] != '/') {
-        base = home;
-        sub = "/.cache";
-    }
-    if (!base || base[0] != '/' || !is_own(base) ||
-        !describe(cache.head, sizeof(cache.head)) ||
-        snprintf(cache.dir, sizeof(cache.dir), "%s%s/disttrain", base, sub) >=
-            (int)sizeof(cache.dir))
+    if (!dt_cuda_cache_gpu(gpu, sizeof(gpu)))
         return;
-    for (const char *c = cache.head; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * 1099511628211u;
-    snprintf(cache.path, sizeof(cache.path), "%s/matmul-%016" PRIx64, cache.dir,
-             hash);
+    snprintf(cache.head, sizeof(cache.head),
+             "disttrain: products, form 1; %s, %s%s\n", gpu, dt_cuda_library(),
+             dt_cuda_facts.tf32 ? ", tf32" : "");
+    dt_cuda_cache_find(&cache.file, "matmul", cache.head);
 }
 
 /* --- reading --- */
@@ -151,15 +113,12 @@ static const char *take_line(const char *text)
 /* Adds the choices in the file that are not known yet. False: it is damaged. */
 static bool read_file(void)
 {
-    struct dt_error err;
-    char *text;
+    bool damaged;
+    char *text = dt_cuda_cache_read(&cache.file, MOST_BYTES, &damaged);
     const char *next;
 
-    if (!is_own(cache.path))
-        return true;
-    text = dt_file_read(cache.path, MOST_BYTES, &err);
     if (!text)
-        return false;
+        return !damaged;
     next = strncmp(text, cache.head, strlen(cache.head)) == 0
                ? text + strlen(cache.head)
                : NULL;
@@ -176,15 +135,15 @@ static bool is_open(void)
 
     if (!cache.tried && wanted) {
         find_path();
-        if (cache.path[0] && !read_file()) {
+        if (cache.file.path[0] && !read_file()) {
             cache.count = 0;
             dt_cuda_tell("%s is damaged: the speed of products is measured "
                          "anew, and the file replaced",
-                         cache.path);
+                         cache.file.path);
         }
     }
     cache.tried = true;
-    return wanted && cache.path[0];
+    return wanted && cache.file.path[0];
 }
 
 bool dt_cuda_matmul_recall(const struct dt_matmul_key *key, int count,
@@ -202,43 +161,30 @@ bool dt_cuda_matmul_recall(const struct dt_matmul_key *key, int count,
 
 /* --- writing --- */
 
-static bool write_lines(FILE *f)
+static void write_lines(FILE *f)
 {
-    bool good = fputs(cache.head, f) >= 0;
-
+    fputs(cache.head, f);
     for (size_t i = 0; i < cache.count; i++)
         for (int n = 0; n < NUMBERS; n++)
-            good &= fprintf(f, "%" PRIu64 "%c", cache.lines[i].numbers[n],
-                            n + 1 < NUMBERS ? ' ' : '\n') > 0;
-    return good;
+            fprintf(f, "%" PRIu64 "%c", cache.lines[i].numbers[n],
+                    n + 1 < NUMBERS ? ' ' : '\n');
 }
 
-/* A disk that is full, or read-only, costs the next run its time and this one
- * nothing: it tries no more.
- */
 static void write_file(void)
 {
-    char temporary[PATH_MAX + 8];
-    struct dt_error err;
-    FILE *f = NULL;
-    bool good;
-    int fd = -1;
+    char *text = NULL;
+    size_t bytes;
+    FILE *f = open_memstream(&text, &bytes);
+    bool good = f != NULL;
 
-    snprintf(temporary, sizeof(temporary), "%s.XXXXXX", cache.path);
-    if (dt_file_mkdirs(cache.dir, &err) == 0 && is_own(cache.dir))
-        fd = mkstemp(temporary);
-    if (fd >= 0)
-        f = fdopen(fd, "w");
-    good = f && write_lines(f);
-    if (f)
+    if (f) {
+        write_lines(f);
+        good = !ferror(f);
         good &= fclose(f) == 0;
-    else if (fd >= 0)
-        close(fd);
-    if (!good || rename(temporary, cache.path) < 0) {
-        if (fd >= 0)
-            unlink(temporary);
-        cache.path[0] = '\0';
     }
+    if (good)
+        dt_cuda_cache_write(&cache.file, text, bytes);
+    free(text);
 }
 
 void dt_cuda_matmul_remember(const struct dt_matmul_key *key, int count,
