@@ -87,12 +87,12 @@ struct dt_device {
 
     /* Between begin and end, work queued to the stream is recorded and not run;
      * replay queues all of it. After record_end failed the stream is as before
-     * record_begin, and the error has been reported. NULL: the device has no
-     * graphs.
+     * record_begin, and the error has been reported. *bytes: of the device that
+     * the graph took. NULL: the device has no graphs.
      */
     int (*record_begin)(struct dt_stream *stream, struct dt_error *err);
     int (*record_end)(struct dt_stream *stream, struct dt_graph **graph,
-                      struct dt_error *err);
+                      size_t *bytes, struct dt_error *err);
     int (*replay)(struct dt_stream *stream, struct dt_graph *graph,
                   struct dt_error *err);
     void (*graph_destroy)(struct dt_graph *graph);

@@ -607,8 +607,14 @@ static int record_begin(struct dt_stream *stream, struct dt_error *err)
         "cudaStreamBeginCapture");
 }
 
+static size_t free_memory(void)
+{
+    size_t free_bytes, total;
+    return cudaMemGetInfo(&free_bytes, &total) == cudaSuccess ? free_bytes : 0;
+}
+
 static int record_end(struct dt_stream *stream, struct dt_graph **graph,
-                      struct dt_error *err)
+                      size_t *bytes, struct dt_error *err)
 {
     cudaGraph_t recorded = NULL;
     cudaGraphExec_t exec = NULL;
@@ -616,6 +622,7 @@ static int record_end(struct dt_stream *stream, struct dt_graph **graph,
     dt_cuda_forget_failure();       /* nothing has run */
     const char *call = "cudaStreamEndCapture";
     cudaError_t code = cudaStreamEndCapture(stream->cuda, &recorded);
+    const size_t before = free_memory();
     if (code == cudaSuccess) {
         call = "cudaGraphInstantiate";
         code = cudaGraphInstantiate(&exec, recorded, 0);
@@ -627,7 +634,9 @@ static int record_end(struct dt_stream *stream, struct dt_graph **graph,
     if (recorded)
         cudaGraphDestroy(recorded);
     if (queued == 0 && code == cudaSuccess) {
+        const size_t after = free_memory();
         *graph = (struct dt_graph *)exec;
+        *bytes = before > after ? before - after : 0;
         return 0;
     }
     if (exec)

@@ -8,7 +8,10 @@
 #include "base/log.h"
 #include "model/graphs.h"
 
-enum { MAX_SHAPES = 64 };
+/* Of the memory that no plan knows of, which devices hold back: recordings take
+ * 0.1 to 0.5 MB of it for each piece.
+ */
+enum { MAX_SHAPES = 64, MAX_BYTES = 128 << 20 };
 
 /* A piece of the work of a shape. */
 struct piece {
@@ -21,7 +24,9 @@ struct dt_graphs {
     bool records;
     size_t pieces, shape_count;
     struct dt_graph_shape shapes[MAX_SHAPES];
-    size_t used[MAX_SHAPES]; /* number of the last run of a shape */
+    size_t used[MAX_SHAPES];  /* number of the last run of a shape; 0: the place
+                                 is free */
+    size_t bytes[MAX_SHAPES]; /* that the recordings of a shape took */
     size_t runs;
     struct piece *piece; /* (MAX_SHAPES, pieces) */
 };
@@ -58,6 +63,7 @@ static void forget_shape(struct dt_graphs *graphs, size_t index)
             graphs->exec.device->graph_destroy(piece[i].graph);
         piece[i] = (struct piece){0};
     }
+    graphs->used[index] = graphs->bytes[index] = 0;
 }
 
 void dt_graphs_forget(struct dt_graphs *graphs)
@@ -82,7 +88,7 @@ static int find_shape(const struct dt_graphs *graphs,
 {
     for (size_t i = 0; i < graphs->shape_count; i++) {
         const struct dt_graph_shape *it = &graphs->shapes[i];
-        if (it->B == shape->B && it->T == shape->T &&
+        if (graphs->used[i] > 0 && it->B == shape->B && it->T == shape->T &&
             it->doc_start == shape->doc_start &&
             it->accumulate == shape->accumulate &&
             memcmp(it->runs, shape->runs, sizeof(it->runs)) == 0)
@@ -112,6 +118,27 @@ static size_t free_place(struct dt_graphs *graphs)
     return oldest;
 }
 
+/* Counts the memory that recording a piece of the newest shape took, and
+ * forgets others until all take no more than they may.
+ */
+static void count_bytes(struct dt_graphs *graphs, const struct piece *piece,
+                        size_t taken)
+{
+    const size_t own = (size_t)(piece - graphs->piece) / graphs->pieces;
+    size_t all = 0;
+    graphs->bytes[own] += taken;
+    for (size_t i = 0; i < graphs->shape_count; i++)
+        all += graphs->bytes[i];
+    while (all > MAX_BYTES && all > graphs->bytes[own]) {
+        size_t oldest = own;
+        for (size_t i = 0; i < graphs->shape_count; i++)
+            if (graphs->bytes[i] > 0 && graphs->used[i] < graphs->used[oldest])
+                oldest = i;
+        all -= graphs->bytes[oldest];
+        forget_shape(graphs, oldest);
+    }
+}
+
 /* The piece of a shape, which is new if it was not run before. */
 static struct piece *find_or_add_piece(struct dt_graphs *graphs,
                                        const struct dt_graph_shape *shape,
@@ -134,11 +161,14 @@ static int record_piece(struct dt_graphs *graphs, struct piece *piece,
     const struct dt_device *device = graphs->exec.device;
     struct dt_stream *stream = graphs->exec.stream;
     struct dt_error why = {0};
+    size_t bytes = 0;
     if (device->record_begin(stream, err) < 0)
         return -1;
     work(ctx);
-    if (device->record_end(stream, &piece->graph, &why) == 0)
+    if (device->record_end(stream, &piece->graph, &bytes, &why) == 0) {
+        count_bytes(graphs, piece, bytes);
         return 0;
+    }
     graphs->records = false;
     dt_log(DT_LOG_WARN, "algo",
            "the work of a step cannot be recorded as a graph (%s): from here "

@@ -41,11 +41,12 @@ bool dt_graphs_seen(const struct dt_graphs *graphs,
 
 /* Queues the work of work(ctx). For each piece of a shape it is called twice:
  * first to run, when it may prepare what it needs, then to be recorded; from
- * then on the recording is replayed. There are recordings of 64 shapes: one
- * more takes the place of the shape that was not run for the longest time.
- * Nothing is recorded with DISTTRAIN_CUDA_GRAPHS=0 in the environment, or after
- * a recording that failed: a warning says why, and work is called every time.
- * -1: the device failed.
+ * then on the recording is replayed. There are recordings of 64 shapes, and of
+ * fewer if they take more than 128 MiB of the device: one more takes the place
+ * of the shapes that were not run for the longest time. Nothing is recorded
+ * with DISTTRAIN_CUDA_GRAPHS=0 in the environment, or after a recording that
+ * failed: a warning says why, and work is called every time. -1: the device
+ * failed.
  */
 int dt_graphs_run(struct dt_graphs *graphs, const struct dt_graph_shape *shape,
                   size_t piece, void (*work)(void *ctx), void *ctx,

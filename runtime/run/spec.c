@@ -12,7 +12,10 @@
 #include "run/sample_pictures.h"
 #include "run/spec.h"
 
-enum { DEVICE_LENGTH_STEP = 128 }; /* tokens: tiles of attention */
+/* Tokens: tiles of attention. Joined rows have steps of as many tiles as are in
+ * such a part of the longest one: fewer than twice as many lengths.
+ */
+enum { DEVICE_LENGTH_STEP = 128, DEVICE_LENGTHS = 32 };
 
 void dt_spec_fini(struct dt_spec *spec)
 {
@@ -26,10 +29,11 @@ void dt_spec_fini(struct dt_spec *spec)
 size_t dt_spec_length_step(const struct dt_spec *spec)
 {
     const struct dt_conf *conf = &spec->conf;
+    const size_t tiles = spec->tokens / DEVICE_LENGTHS / DEVICE_LENGTH_STEP;
     bool given = dt_conf_given(conf, "data.pad_to_multiple_of");
     return given || spec->exec.device->is_host
                ? (size_t)conf->data.pad_to_multiple_of
-               : DEVICE_LENGTH_STEP;
+               : (tiles > 1 ? tiles : 1) * DEVICE_LENGTH_STEP;
 }
 
 double dt_spec_samples_of_step(const struct dt_spec *spec)

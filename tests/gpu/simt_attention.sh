@@ -76,7 +76,7 @@ some_lengths() {
             "before cuDNN 9.16 only multiples of 128 positions are right"
 }
 
-# Short lines in rows of 32 positions; in the configuration also $2.
+# Short lines in rows of 32 positions; in the configuration also $2; environment.
 pack() {
     awk 'BEGIN { for (i = 1; i <= 40; i++)
         printf "{\"text\": \"%s\"}\n", substr("abcdefgh", i % 7 + 1) }' >short.jsonl
@@ -86,15 +86,27 @@ run: {name: $1, device: cuda$2}
 model: {type: gpt2, init: random, tokenizer: byte, n_embd: 16, n_layer: 2,
         n_head: 2, n_positions: 32}
 data: {train: short.jsonl, max_length: 32, packing: bfd}
-training: {per_device_batch_size: 2, max_steps: 2}
+training: {per_device_batch_size: 2, max_steps: 6}
 checkpoint.strategy: "no"
 END
-    "$build/disttrain" train "$1.yaml" >"$1.log" 2>&1
+    env "${3:-A=}" "$build/disttrain" train "$1.yaml" >"$1.log" 2>&1
+}
+
+# The losses and norms of steps
+losses() {
+    sed -n 's/^step .*loss \(.*\) lr .*norm \([0-9.]*\) .*/\1 \2/p' "$1.log"
 }
 
 documents() {
     pack documents "" && says documents "cuDNN 9" 0 "" &&
         ! grep -q "masks the documents" documents.log
+}
+
+# Recorded graphs read where the documents of a batch are.
+documents_in_graphs() {
+    pack eager "" DISTTRAIN_CUDA_GRAPHS=0 && losses documents >graphs.txt &&
+        losses eager >eager.txt && [ -s eager.txt ] &&
+        cmp graphs.txt eager.txt
 }
 
 # No engine for their backward pass has one order of sums.
@@ -116,6 +128,7 @@ check "which is an error if model.attention is flash" refused
 check "cuDNN 9.9 is too old: one warning" too_old
 check "cuDNN 9.13 is right for multiples of 128 only" some_lengths
 check "documents are computed one by one" documents
+check "by recorded graphs, too" documents_in_graphs
 check "or masked, with a warning: deterministic" documents_in_order
 check "model.attention: math is no reason for a warning" asked_for
 echo "1..$count"

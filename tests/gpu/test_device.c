@@ -212,6 +212,7 @@ static void any_thread_may_wait_for_an_event(void **state)
 static void each_replay_runs_all_that_was_recorded(void **state)
 {
     struct dt_graph *graph = NULL;
+    size_t bytes;
     float *host = staging(), *back = staging();
     float *a = allocated(BYTES), *b = allocated(BYTES);
     (void)state;
@@ -219,7 +220,7 @@ static void each_replay_runs_all_that_was_recorded(void **state)
     MUST(device->record_begin(stream, &err));
     copy(a, host, BYTES);
     copy(b, a, BYTES);
-    MUST(device->record_end(stream, &graph, &err));
+    MUST(device->record_end(stream, &graph, &bytes, &err));
     copy(back, b, BYTES);
     wait_all();
     assert_true(back[7] == 0);

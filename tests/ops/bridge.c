@@ -248,8 +248,9 @@ static void replay_twice(void)
 {
     const struct dt_device *device = bridge.backend->device;
     struct dt_graph *graph;
+    size_t bytes;
 
-    TRY(record_end(bridge.stream, &graph, &err));
+    TRY(record_end(bridge.stream, &graph, &bytes, &err));
     check_bits(false, "when it is only recorded");
     for (int i = 0; i < 2; i++) {
         upload_all();

@@ -14,6 +14,7 @@
 
 /* What a device with graphs was asked for. */
 static int works, recorded, replays, destroyed;
+static size_t each; /* bytes of a recording */
 static char graph;
 
 static int record_begin(struct dt_stream *stream, struct dt_error *err)
@@ -24,8 +25,9 @@ static int record_begin(struct dt_stream *stream, struct dt_error *err)
 }
 
 static int record_end(struct dt_stream *stream, struct dt_graph **made,
-                      struct dt_error *err)
+                      size_t *bytes, struct dt_error *err)
 {
+    *bytes = each;
     (void)stream;
     (void)err;
     recorded++;
@@ -66,6 +68,7 @@ static struct dt_graphs *create(const struct dt_device *device)
     struct dt_graphs *graphs = dt_graphs_create(&exec, 2, NULL);
     assert_non_null(graphs);
     works = recorded = replays = destroyed = 0;
+    each = 0;
     return graphs;
 }
 
@@ -99,6 +102,33 @@ static void work_is_done_then_recorded_then_replayed(void **state)
     expect(6, 3, 9);
     dt_graphs_destroy(graphs);
     assert_int_equal(destroyed, 3);
+}
+
+/* Recordings of 50 MiB, of which two fit. */
+static void recordings_take_only_so_much_memory(void **state)
+{
+    struct dt_graphs *graphs = create(&recorder);
+    struct dt_graph_shape shape = {.B = 1, .doc_start = true};
+    (void)state;
+    each = (size_t)50 << 20;
+    for (size_t T = 1; T <= 3; T++)
+        run(graphs, T, 0, 2);
+    expect(6, 3, 3);
+    assert_int_equal(destroyed, 1); /* of T = 1 */
+    for (shape.T = 1; shape.T <= 3; shape.T++)
+        assert_int_equal(dt_graphs_seen(graphs, &shape), shape.T > 1);
+    run(graphs, 2, 0, 1);
+    run(graphs, 4, 0, 2); /* instead of 3 */
+    run(graphs, 2, 0, 1);
+    expect(8, 4, 6);
+    assert_int_equal(destroyed, 2);
+    each = (size_t)1 << 30; /* the newest one stays in any case */
+    run(graphs, 5, 0, 3);
+    run(graphs, 5, 1, 3);
+    assert_int_equal(destroyed, 4);
+    expect(12, 6, 10);
+    dt_graphs_destroy(graphs);
+    assert_int_equal(destroyed, 6);
 }
 
 /* Batches of equal sizes whose documents take other numbers of runs. */
@@ -157,6 +187,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_is_done_then_recorded_then_replayed),
+        cmocka_unit_test(recordings_take_only_so_much_memory),
         cmocka_unit_test(runs_of_documents_are_part_of_a_shape),
         cmocka_unit_test(shape_65_takes_the_place_of_the_one_unused_longest),
         cmocka_unit_test(a_device_without_graphs_does_all_work),

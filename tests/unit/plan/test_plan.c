@@ -435,6 +435,23 @@ static void state_that_the_host_has_no_room_for_is_refused(void **state)
     spec.exec = dt_exec_cpu();
 }
 
+/* Each length of a row costs a recorded graph: of the longest one's 32 parts,
+ * which are whole tiles.
+ */
+static void joined_rows_have_few_lengths(void **state)
+{
+    static const struct dt_device gpu = {.name = "cuda"};
+    const size_t STEPS[][2] = {{0, 128},     {2048, 128},  {8191, 128},
+                               {8192, 256},  {12287, 256}, {16384, 512},
+                               {65536, 2048}};
+    struct dt_spec joined = {.conf = *plain, .exec.device = &gpu};
+    (void)state;
+    for (size_t i = 0; i < sizeof(STEPS) / sizeof(STEPS[0]); i++) {
+        joined.tokens = STEPS[i][0];
+        assert_int_equal(dt_spec_length_step(&joined), STEPS[i][1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -454,6 +471,7 @@ int main(void)
         cmocka_unit_test(a_tile_is_a_small_share_unless_it_is_given),
         cmocka_unit_test(state_that_the_host_has_no_room_for_is_refused),
         cmocka_unit_test(memory_that_is_left_is_spent),
+        cmocka_unit_test(joined_rows_have_few_lengths),
     };
     return cmocka_run_group_tests_name("plan", tests, setup, teardown);
 }
