@@ -8,11 +8,13 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/ops/cpu/cpu.c \
 	runtime/ops/cpu/cpu.h \
 	runtime/ops/cpu/cpu_rows.h \
+	runtime/ops/cpu/dither_block.h \
 	runtime/ops/cpu/dropout.h \
 	runtime/ops/cpu/matmul.h \
 	runtime/ops/cpu/strip.h \
 	runtime/ops/documents.c \
 	runtime/ops/documents.h \
+	runtime/ops/dither.h \
 	runtime/ops/hash.h \
 	runtime/ops/normal.h \
 	runtime/ops/ops.h \
@@ -102,6 +104,7 @@ cuda_sources += \
 	runtime/ops/cuda/cuda_matmul.c \
 	runtime/ops/cuda/cuda_table.c \
 	runtime/ops/cuda/dnn.c \
+	runtime/ops/cuda/dither.cuh \
 	runtime/ops/cuda/dnn.h \
 	runtime/ops/cuda/dnn_cache.c \
 	runtime/ops/cuda/dropout.cuh \

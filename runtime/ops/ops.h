@@ -263,7 +263,7 @@ struct dt_undo_slot {
     uint64_t step;  /* of the update; 0: nothing is kept */
     uint64_t piece; /* its number */
     uint64_t unused[6];
-    float old[3][DT_UNDO_PIECE]; /* of p, m, v */
+    float old[3][DT_UNDO_PIECE]; /* of p, m, v; bytes if they are in bf16 */
 };
 
 enum { DT_UNDO_BYTES = DT_UNDO_SLOTS * sizeof(struct dt_undo_slot) };
@@ -273,6 +273,12 @@ static inline size_t dt_undo_pieces(size_t count)
 {
     return (count + DT_UNDO_PIECE - 1) / DT_UNDO_PIECE;
 }
+
+/* Numbers in bf16 that are rounded at random: dither.h. */
+struct dt_dither {
+    uint64_t seed, step; /* step < 2^32 */
+    uint64_t first;      /* number of the first element; a multiple of 8 */
+};
 
 /* AdamW of torch.optim.AdamW (Loshchilov, Hutter, "Decoupled weight decay
  * regularization", alg. 2), with biasi and grad_scale of `step`, and lr = rate
@@ -292,6 +298,7 @@ struct dt_adamw {
     double rate;           /* multiplies DT_STEP_LR; 1: as it is */
     struct dt_view bounds; /* (runs + 1) I64, from 0 to the end of the buffer */
     size_t first;          /* a multiple of 16 */
+    struct dt_dither dither;    /* of p, m and v in bf16 */
     const struct dt_undo *undo; /* on the host; NULL: it cannot be ended */
 };
 
@@ -661,8 +668,13 @@ struct dt_ops {
     void (*convert)(struct dt_stream *stream, struct dt_view out,
                     struct dt_view x);
 
-    /* out += x, both F32 */
+    /* out += x; out is F32 and x F32 or BF16 */
     void (*add)(struct dt_stream *stream, struct dt_view out, struct dt_view x);
+
+    /* out = x or += x; out is BF16 and x F32. Rounded at random. */
+    void (*add_dithered)(struct dt_stream *stream, struct dt_view out,
+                         struct dt_view x, bool accumulate,
+                         const struct dt_dither *dither);
 
     /* out = a x + b y, element by element, all X; without y: a x. out may be
      * one of them.
@@ -685,8 +697,9 @@ struct dt_ops {
     /* Adds the host's numbers to DT_STEP_TARGETS and DT_STEP_STOP. */
     void (*step_add)(struct dt_stream *stream, struct dt_view step,
                      double targets, double stop);
-    /* Adds to DT_STEP_SQUARES the sum of squares of x, F32, in double; the
-     * same bits for any number of threads. NaN or infinite if an element is.
+    /* Adds to DT_STEP_SQUARES the sum of squares of x, F32 or BF16, in double;
+     * the same bits for any number of threads. NaN or infinite if an element
+     * is.
      */
     void (*sum_of_squares)(struct dt_stream *stream, struct dt_view step,
                            struct dt_view x);
@@ -696,10 +709,11 @@ struct dt_ops {
      */
     void (*clip_and_check)(struct dt_stream *stream, struct dt_view step,
                            double max_norm);
-    /* One AdamW step on p, g, m, v, all (count) F32, if the outcome is
-     * DT_STEP_TAKEN. w(count) X becomes p, rounded to nearest even; absent if
-     * the model computes with p directly. The same bits on every kind of
-     * hardware, for any number of threads and any cut of a range: adamw.h.
+    /* One AdamW step on p, g, m, v, all (count), if the outcome is
+     * DT_STEP_TAKEN: p, m and v F32, or all BF16 and rounded at random; g F32
+     * or BF16. w(count) X becomes p, rounded to nearest even; absent if the
+     * model computes with p directly; BF16 if p is. The same bits on every kind
+     * of hardware, for any number of threads and any cut of a range: adamw.h.
      */
     void (*adamw)(struct dt_stream *stream, struct dt_view step,
                   struct dt_view p, struct dt_view w, struct dt_view g,

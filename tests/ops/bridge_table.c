@@ -442,6 +442,14 @@ static void add(struct dt_stream *stream, struct dt_view out, struct dt_view x)
     CALL(add, 0.0, at(out), at(x));
 }
 
+static void add_dithered(struct dt_stream *stream, struct dt_view out,
+                         struct dt_view x, bool accumulate,
+                         const struct dt_dither *dither)
+{
+    (void)stream;
+    CALL(add_dithered, 0.0, at(out), at(x), accumulate, dither);
+}
+
 static void combine(struct dt_stream *stream, struct dt_view out,
                     struct dt_view x, float a, struct dt_view y, float b)
 {
@@ -535,6 +543,7 @@ struct dt_ops bridge_table = {
     .zero = zero,
     .convert = convert,
     .add = add,
+    .add_dithered = add_dithered,
     .combine = combine,
     .hash = hash,
     .step_begin = step_begin,

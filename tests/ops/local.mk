@@ -11,6 +11,7 @@ tests_ops_test_ops_SOURCES = \
 	tests/ops/bridge_table.c \
 	tests/ops/case_activation.c \
 	tests/ops/case_attention.c \
+	tests/ops/case_dither.c \
 	tests/ops/case_elementwise.c \
 	tests/ops/case_embedding.c \
 	tests/ops/case_empty.c \

@@ -91,6 +91,15 @@ static const struct {
     {"adamw at a rate of its own", test_adamw_rate, false},
     {"adamw of a step that is skipped", test_adamw_skipped, false},
     {"adamw of parts has the bits of the whole", test_adamw_parts, false},
+    {"dither of any number", test_dither_number, false},
+    {"dither has Philox's bits", test_dither_generator, false},
+    {"dither is right on average", test_dither_mean, false},
+    {"add_dithered", test_add_dithered, false},
+    {"add of bf16", test_add_bf16, false},
+    {"sum_of_squares of bf16", test_squares_bf16, false},
+    {"adamw in bf16", test_adamw_dithered, false},
+    {"adamw in bf16 of parts", test_adamw_dithered_parts, false},
+    {"adamw with gradients in bf16", test_adamw_bf16_gradients, false},
 };
 
 /* Only on hardware, where they take seconds. */
@@ -157,6 +166,7 @@ static void every_variant_has_all_operations(void **state)
         assert_true(o->scatter_rows && o->add_rows && o->patch_rows);
         assert_true(o->sparse_matmul);
         assert_true(o->zero && o->convert && o->add);
+        assert_true(o->add_dithered);
         assert_true(o->combine && o->hash && o->apply_logit_rule);
         assert_true(o->step_begin && o->step_add);
         assert_true(o->sum_of_squares && o->clip_and_check && o->adamw);

@@ -80,6 +80,7 @@ DT_CPU_OP(loss_workspace);
 DT_CPU_OP(zero);
 DT_CPU_OP(convert);
 DT_CPU_OP(add);
+DT_CPU_OP(add_dithered);
 DT_CPU_OP(combine);
 DT_CPU_OP(hash);
 DT_CPU_OP(sum_of_squares);

@@ -55,6 +55,7 @@ const struct dt_ops DT_CPU(ops) = {
     .zero = DT_CPU(zero),
     .convert = DT_CPU(convert),
     .add = DT_CPU(add),
+    .add_dithered = DT_CPU(add_dithered),
     .combine = DT_CPU(combine),
     .hash = DT_CPU(hash),
     .step_begin = dt_cpu_step_begin,

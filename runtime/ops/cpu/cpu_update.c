@@ -11,6 +11,7 @@
 #include "ops/adamw.h"
 #include "ops/cpu/cpu.h"
 #include "ops/cpu/cpu_rows.h"
+#include "ops/cpu/dither_block.h"
 
 enum {
     LINE = 16,           /* elements of a cache line */
@@ -19,36 +20,85 @@ enum {
     PARTS = 1024, /* partial sums of squares, added in order at the end */
 };
 
+enum { STATE = DT_DITHER_STATE };
+
 /* The tensors of a step. */
 struct tensors {
-    float *restrict weight, *restrict moment_1, *restrict moment_2;
-    const float *restrict grad;
-    char *rounded; /* NULL: no copy */
-    enum dt_dtype type;
+    char *state[STATE];           /* by enum dt_dither_kind */
+    enum dt_dtype type;           /* of these */
+    struct dt_view grad, rounded; /* count 0: no copy */
+    const struct dt_dither *dither;
     struct dt_adamw_constants constants;
 };
 
-/* Elements [begin, end) of a run. */
-static void update_run(const struct tensors *tensors, struct dt_adamw_factors f,
+static char *state_at(const struct tensors *t, int kind, size_t i)
+{
+    return t->state[kind] + i * dt_dtype_bytes(t->type);
+}
+
+static void round_copy(const struct tensors *t, const float *weight,
+                       size_t first, size_t count)
+{
+    if (t->rounded.count > 0)
+        dt_cpu_narrow((void *)dt_cpu_at(dt_view_data(t->rounded),
+                                        t->rounded.dtype, first),
+                      weight, t->rounded.dtype, count);
+}
+
+/* Elements [begin, end) of a run, in fp32. */
+static void update_run(const struct tensors *t, struct dt_adamw_factors f,
                        size_t begin, size_t end)
 {
-    const struct tensors t = *tensors;
-    const struct dt_adamw_constants c = t.constants;
+    const struct dt_adamw_constants c = t->constants;
+    float *restrict weight = (float *)t->state[DT_DITHER_WEIGHT];
+    float *restrict m = (float *)t->state[DT_DITHER_M];
+    float *restrict v = (float *)t->state[DT_DITHER_V];
 
     for (size_t first = begin, last; first < end; first = last) {
+        float wide[LINE];
         size_t next_line = (first / LINE + 1) * LINE;
         last = next_line < end ? next_line : end;
-        __builtin_prefetch(t.weight + first + UPDATE_AHEAD, 1);
-        __builtin_prefetch(t.grad + first + UPDATE_AHEAD);
-        __builtin_prefetch(t.moment_1 + first + UPDATE_AHEAD, 1);
-        __builtin_prefetch(t.moment_2 + first + UPDATE_AHEAD, 1);
+        const float *grad = dt_cpu_read(wide, t->grad, first, last - first);
+        __builtin_prefetch(weight + first + UPDATE_AHEAD, 1);
+        __builtin_prefetch(dt_cpu_at(dt_view_data(t->grad), t->grad.dtype,
+                                     first + UPDATE_AHEAD));
+        __builtin_prefetch(m + first + UPDATE_AHEAD, 1);
+        __builtin_prefetch(v + first + UPDATE_AHEAD, 1);
 #pragma omp simd
         for (size_t i = first; i < last; i++)
-            dt_adamw_update(&f, &c, t.grad[i], &t.weight[i], &t.moment_1[i],
-                            &t.moment_2[i]);
-        if (t.rounded)
-            dt_cpu_narrow(t.rounded + first * dt_dtype_bytes(t.type),
-                          t.weight + first, t.type, last - first);
+            dt_adamw_update(&f, &c, grad[i - first], &weight[i], &m[i], &v[i]);
+        round_copy(t, weight + first, first, last - first);
+    }
+}
+
+/* The same in bf16. */
+static void update_dithered(const struct tensors *t, struct dt_adamw_factors f,
+                            size_t begin, size_t end)
+{
+    const struct dt_adamw_constants c = t->constants;
+    float state[STATE][DT_DITHERED], wide[DT_DITHERED];
+    uint16_t random[DT_DITHERED];
+    struct dt_dither_span span;
+
+    for (size_t first = begin; first < end; first += span.count) {
+        span = dt_dither_span_of(t->dither, first, end);
+        const float *grad = dt_cpu_read(wide, t->grad, first, span.count);
+        for (int kind = 0; kind < STATE; kind++)
+            dt_cpu_widen(state[kind], state_at(t, kind, first), DT_BF16,
+                         span.count);
+#pragma omp simd
+        for (size_t i = 0; i < span.count; i++)
+            dt_adamw_update(&f, &c, grad[i], &state[DT_DITHER_WEIGHT][i],
+                            &state[DT_DITHER_M][i], &state[DT_DITHER_V][i]);
+        for (int kind = 0; kind < STATE; kind++) {
+            uint16_t *to = (uint16_t *)state_at(t, kind, first);
+            dt_dither_words(random, t->dither, (enum dt_dither_kind)kind,
+                            first);
+            dt_dither_narrow(to, state[kind], random + span.before, span.count);
+        }
+        dt_cpu_widen(wide, state_at(t, DT_DITHER_WEIGHT, first), DT_BF16,
+                     span.count);
+        round_copy(t, wide, first, span.count);
     }
 }
 
@@ -66,14 +116,17 @@ static void update_runs(const struct tensors *tensors,
                         size_t end, const struct dt_adamw *args, size_t *run)
 {
     const size_t from = args->first + first, to = args->first + end;
+    void (*update)(const struct tensors *, struct dt_adamw_factors, size_t,
+                   size_t) =
+        tensors->type == DT_F32 ? update_run : update_dithered;
 
     for (size_t i = *run; bound(args, i) < to; i++) {
         const size_t begins = bound(args, i), ends = bound(args, i + 1);
         *run = i;
         if (ends > from)
-            update_run(tensors, dt_adamw_factors_in(*factors, i % 2),
-                       begins > from ? begins - args->first : first,
-                       min_size(ends, to) - args->first);
+            update(tensors, dt_adamw_factors_in(*factors, i % 2),
+                   begins > from ? begins - args->first : first,
+                   min_size(ends, to) - args->first);
     }
 }
 
@@ -87,11 +140,6 @@ static void in_order(void)
     __atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
-static void copy_piece(float *to, const float *from, size_t count)
-{
-    memcpy(to, from, count * sizeof(float));
-}
-
 /* Takes back the pieces of a range that a killed process was at. */
 static void take_back(const struct tensors *t, const struct dt_undo *undo,
                       size_t count)
@@ -103,9 +151,9 @@ static void take_back(const struct tensors *t, const struct dt_undo *undo,
             at >= count || undo->stamps[slot->piece] == undo->step)
             continue;
         const size_t n = min_size(DT_UNDO_PIECE, count - at);
-        copy_piece(t->weight + at, slot->old[0], n);
-        copy_piece(t->moment_1 + at, slot->old[1], n);
-        copy_piece(t->moment_2 + at, slot->old[2], n);
+        for (int kind = 0; kind < STATE; kind++)
+            memcpy(state_at(t, kind, at), slot->old[kind],
+                   n * dt_dtype_bytes(t->type));
     }
 }
 
@@ -114,9 +162,9 @@ static void keep_piece(struct dt_undo_slot *slot, const struct tensors *t,
 {
     slot->step = 0;
     in_order();
-    copy_piece(slot->old[0], t->weight + at, n);
-    copy_piece(slot->old[1], t->moment_1 + at, n);
-    copy_piece(slot->old[2], t->moment_2 + at, n);
+    for (int kind = 0; kind < STATE; kind++)
+        memcpy(slot->old[kind], state_at(t, kind, at),
+               n * dt_dtype_bytes(t->type));
     slot->piece = piece;
     in_order();
     slot->step = step;
@@ -168,19 +216,22 @@ void DT_CPU(adamw)(struct dt_stream *stream, struct dt_view step,
 {
     const double *s = dt_view_f64(step);
     const struct tensors tensors = {
-        .weight = dt_view_f32(p),
-        .grad = dt_cpu_f32(g, p.count),
-        .moment_1 = dt_cpu_f32(m, p.count),
-        .moment_2 = dt_cpu_f32(v, p.count),
-        .rounded = w.count > 0 ? dt_view_data(w) : NULL,
-        .type = w.dtype,
+        .state = {dt_view_data(p), dt_view_data(m), dt_view_data(v)},
+        .type = p.dtype,
+        .grad = g,
+        .rounded = w,
+        .dither = &args->dither,
         .constants = dt_adamw_constants_of(args),
     };
     const struct dt_adamw_factors factors =
         dt_adamw_factors_of(s, &tensors.constants);
     (void)stream;
     assert(step.count == DT_STEP_COUNT && args->bounds.count > 0);
-    assert(w.count == 0 || w.count == p.count);
+    assert(p.dtype == DT_F32 || p.dtype == DT_BF16);
+    assert(m.count == p.count && m.dtype == p.dtype);
+    assert(v.count == p.count && v.dtype == p.dtype);
+    assert(g.count == p.count && (w.count == 0 || w.count == p.count));
+    assert(args->dither.first % DT_DITHER_BLOCK == 0);
     assert(dt_view_i64(args->bounds)[0] == 0 && args->first % LINE == 0);
     assert(dt_view_i64(args->bounds)[args->bounds.count - 1] >=
            (int64_t)(args->first + p.count));
@@ -199,20 +250,33 @@ void DT_CPU(adamw)(struct dt_stream *stream, struct dt_view step,
     }
 }
 
-/* Sum of squares of x(count), which begins at a multiple of LINE. */
-static double part_sum(const float *x, size_t count)
+/* Adds the squares of x(count), a multiple of LINE, to a lane each. */
+static void add_lanes(double lane[LINE], const float *x, size_t count)
 {
-    const size_t whole = count - count % LINE;
-    double sum = 0.0, lane[LINE] = {0.0};
-
-    for (size_t i = 0; i < whole; i += LINE) {
+    for (size_t i = 0; i < count; i += LINE) {
         __builtin_prefetch(x + i + SQUARES_AHEAD);
 #pragma omp simd
         for (size_t j = 0; j < LINE; j++)
             lane[j] += (double)x[i + j] * (double)x[i + j];
     }
-    for (size_t i = whole; i < count; i++)
-        sum += (double)x[i] * (double)x[i];
+}
+
+/* Sum of squares of elements [first, end) of x, where first is a multiple of
+ * LINE.
+ */
+static double part_sum(struct dt_view x, size_t first, size_t end)
+{
+    float wide[DT_CPU_BLOCK];
+    double sum = 0.0, lane[LINE] = {0.0};
+
+    for (size_t count; first < end; first += count) {
+        count = min_size(DT_CPU_BLOCK, end - first);
+        const float *from = dt_cpu_read(wide, x, first, count);
+        const size_t whole = count - count % LINE;
+        add_lanes(lane, from, whole);
+        for (size_t i = whole; i < count; i++)
+            sum += (double)from[i] * (double)from[i];
+    }
     for (size_t j = 0; j < LINE; j++)
         sum += lane[j];
     return sum;
@@ -221,7 +285,6 @@ static double part_sum(const float *x, size_t count)
 void DT_CPU(sum_of_squares)(struct dt_stream *stream, struct dt_view step,
                             struct dt_view x)
 {
-    const float *from = dt_view_f32(x);
     size_t size = (x.count / PARTS / LINE + 1) * LINE;
     double part[PARTS], total = 0.0;
     (void)stream;
@@ -231,7 +294,7 @@ void DT_CPU(sum_of_squares)(struct dt_stream *stream, struct dt_view step,
     for (size_t i = 0; i < PARTS; i++) {
         size_t first = i * size < x.count ? i * size : x.count;
         size_t end = x.count - first < size ? x.count : first + size;
-        part[i] = part_sum(from + first, end - first);
+        part[i] = part_sum(x, first, end);
     }
     for (size_t i = 0; i < PARTS; i++)
         total += part[i];

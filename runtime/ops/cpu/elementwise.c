@@ -6,6 +6,7 @@
 
 #include "ops/cpu/cpu.h"
 #include "ops/cpu/cpu_rows.h"
+#include "ops/cpu/dither_block.h"
 
 void DT_CPU(zero)(struct dt_stream *stream, struct dt_view x)
 {
@@ -39,12 +40,53 @@ void DT_CPU(convert)(struct dt_stream *stream, struct dt_view out,
 void DT_CPU(add)(struct dt_stream *stream, struct dt_view out, struct dt_view x)
 {
     float *to = dt_view_f32(out);
+    (void)stream;
+    assert(out.count == x.count);
+
+#pragma omp parallel for schedule(static) if (out.count > DT_CPU_SMALL)
+    for (size_t i = 0; i < out.count; i += DT_CPU_BLOCK) {
+        float wide[DT_CPU_BLOCK];
+        size_t count = dt_cpu_block(i, out.count);
+        const float *from = dt_cpu_read(wide, x, i, count);
+#pragma omp simd
+        for (size_t j = 0; j < count; j++)
+            to[i + j] += from[j];
+    }
+}
+
+/* Elements [begin, end) of add_dithered. */
+static void add_part(uint16_t *to, const float *from, bool accumulate,
+                     const struct dt_dither *dither, size_t begin, size_t end)
+{
+    float sum[DT_DITHERED] = {0.0f};
+    uint16_t random[DT_DITHERED];
+    struct dt_dither_span span;
+
+    for (size_t first = begin; first < end; first += span.count) {
+        span = dt_dither_span_of(dither, first, end);
+        if (accumulate)
+            dt_cpu_widen(sum, to + first, DT_BF16, span.count);
+#pragma omp simd
+        for (size_t i = 0; i < span.count; i++)
+            sum[i] = accumulate ? sum[i] + from[first + i] : from[first + i];
+        dt_dither_words(random, dither, DT_DITHER_GRAD, first);
+        dt_dither_narrow(to + first, sum, random + span.before, span.count);
+    }
+}
+
+void DT_CPU(add_dithered)(struct dt_stream *stream, struct dt_view out,
+                          struct dt_view x, bool accumulate,
+                          const struct dt_dither *dither)
+{
+    uint16_t *to = dt_view_data(out);
     const float *from = dt_cpu_f32(x, out.count);
     (void)stream;
+    assert(out.dtype == DT_BF16 && dither->first % DT_DITHER_BLOCK == 0);
 
-#pragma omp parallel for simd schedule(static) if (out.count > DT_CPU_SMALL)
-    for (size_t i = 0; i < out.count; i++)
-        to[i] += from[i];
+#pragma omp parallel for schedule(static) if (out.count > DT_CPU_SMALL)
+    for (size_t i = 0; i < out.count; i += DT_CPU_BLOCK)
+        add_part(to, from, accumulate, dither, i,
+                 i + dt_cpu_block(i, out.count));
 }
 
 void DT_CPU(combine)(struct dt_stream *stream, struct dt_view out,

@@ -167,6 +167,7 @@ DT_CUDA_OP(loss_workspace);
 DT_CUDA_OP(zero);
 DT_CUDA_OP(convert);
 DT_CUDA_OP(add);
+DT_CUDA_OP(add_dithered);
 DT_CUDA_OP(combine);
 DT_CUDA_OP(hash);
 DT_CUDA_OP(step_begin);

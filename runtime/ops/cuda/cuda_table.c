@@ -119,6 +119,7 @@ const struct dt_ops dt_cuda_ops = {
     SLOT(zero),
     SLOT(convert),
     SLOT(add),
+    SLOT(add_dithered),
     SLOT(combine),
     SLOT(hash),
     SLOT(step_begin),

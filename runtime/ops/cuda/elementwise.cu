@@ -2,6 +2,7 @@
 /* elementwise.cu - zeros, conversions, sums and dropout, element by element */
 #include "config.h"
 
+#include "ops/cuda/dither.cuh"
 #include "ops/cuda/dropout.cuh"
 #include "ops/cuda/rows.cuh"
 
@@ -74,9 +75,9 @@ extern "C" void dt_cuda_convert(struct dt_stream *stream, struct dt_view out,
 }
 
 /* to += from */
-template <int W>
+template <typename X, int W>
 __global__ static void __launch_bounds__(TILE_THREADS)
-    add_kernel(float *to, const float *from, size_t vecs)
+    add_kernel(float *to, const X *from, size_t vecs)
 {
     const size_t first = flat_first();
 
@@ -84,29 +85,79 @@ __global__ static void __launch_bounds__(TILE_THREADS)
     for (int i = 0; i < TILE_VECS; i++) {
         size_t v = first + i * TILE_THREADS;
         if (v < vecs) {
-            Vec<float, W> sum = load_vec<float, W>(to + v * W);
-            Vec<float, W> x = load_vec<float, W>(from + v * W);
+            float sum[W], x[W];
+            load_floats<float, W>(sum, to + v * W);
+            load_floats<X, W>(x, from + v * W);
             for (int j = 0; j < W; j++)
-                sum.v[j] += x.v[j];
-            store_floats<float, W>(to + v * W, sum.v);
+                sum[j] += x[j];
+            store_floats<float, W>(to + v * W, sum);
         }
     }
 }
 
+/* Four at a time: 16 bytes of fp32. */
 extern "C" void dt_cuda_add(struct dt_stream *stream, struct dt_view out,
                             struct dt_view x)
 {
     float *to = dt_view_f32(out);
-    const float *from = dt_view_f32(x);
     assert(out.count == x.count);
     if (x.count == 0)
         return;
-    if (aligned(x.count, 4, sizeof(float), to, from))
-        launch(stream, add_kernel<4>, flat_blocks(x.count / 4), TILE_THREADS,
-               to, from, x.count / 4);
+    with_stored_type(x.dtype, [&](auto zero) {
+        typedef decltype(zero) X;
+        const X *from = data_of<const X>(x);
+        if (aligned(x.count, 4, sizeof(float), to) &&
+            aligned(x.count, 4, sizeof(X), from))
+            launch(stream, add_kernel<X, 4>, flat_blocks(x.count / 4),
+                   TILE_THREADS, to, from, x.count / 4);
+        else
+            launch(stream, add_kernel<X, 1>, flat_blocks(x.count), TILE_THREADS,
+                   to, from, x.count);
+    });
+}
+
+/* to = from, or += from, rounded at random */
+template <int W>
+__global__ static void __launch_bounds__(TILE_THREADS)
+    add_dithered_kernel(__nv_bfloat16 *to, const float *from, bool accumulate,
+                        struct dt_dither dither, size_t vecs)
+{
+    const size_t first = flat_first();
+
+#pragma unroll
+    for (int i = 0; i < TILE_VECS; i++) {
+        size_t v = first + i * TILE_THREADS;
+        if (v < vecs) {
+            float sum[W] = {}, x[W];
+            if (accumulate)
+                load_floats<__nv_bfloat16, W>(sum, to + v * W);
+            load_floats<float, W>(x, from + v * W);
+            for (int j = 0; j < W; j++)
+                x[j] = accumulate ? sum[j] + x[j] : x[j];
+            store_dithered<W>(to + v * W, x, dither, DT_DITHER_GRAD, v * W);
+        }
+    }
+}
+
+extern "C" void dt_cuda_add_dithered(struct dt_stream *stream,
+                                     struct dt_view out, struct dt_view x,
+                                     bool accumulate,
+                                     const struct dt_dither *dither)
+{
+    constexpr int W = DT_DITHER_BLOCK;
+    __nv_bfloat16 *to = data_of<__nv_bfloat16>(out);
+    const float *from = dt_view_f32(x);
+    assert(out.dtype == DT_BF16 && out.count == x.count);
+    assert(dither->first % W == 0);
+    if (x.count == 0)
+        return;
+    if (aligned(x.count, W, sizeof(*to), to) &&
+        aligned(x.count, W, sizeof(*from), from))
+        launch(stream, add_dithered_kernel<W>, flat_blocks(x.count / W),
+               TILE_THREADS, to, from, accumulate, *dither, x.count / W);
     else
-        launch(stream, add_kernel<1>, flat_blocks(x.count), TILE_THREADS, to,
-               from, x.count);
+        launch(stream, add_dithered_kernel<1>, flat_blocks(x.count),
+               TILE_THREADS, to, from, accumulate, *dither, x.count);
 }
 
 /* to = a x + b y, in fp32, rounded once; y may be NULL. */

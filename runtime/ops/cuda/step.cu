@@ -13,13 +13,14 @@
  *
  * AdamW updates a range in one launch and one pass. Memory sets its time: 28
  * bytes an element (p, m and v both ways, g), 30 with a rounded copy. Exact
- * roots and divisions fit into that time.
+ * roots and divisions fit into that time. With p, m and v in bf16 it is 14 or
+ * 16, and the random bits, 3 blocks of Philox for 8 elements, take about as
+ * long as memory.
  */
 #include "config.h"
 
 #include "ops/adamw.h"
-#include "ops/cuda/cuda.h"
-#include "tensor/kernel.cuh"
+#include "ops/cuda/dither.cuh"
 
 namespace
 {
@@ -96,37 +97,40 @@ __global__ void clip_and_check_kernel(double *step, double max_norm)
                                                  : DT_STEP_TAKEN;
 }
 
-template <int W> __device__ double add_squares(double sum, Vec<float, W> x)
+template <typename X, int W>
+__device__ double add_squares(double sum, const Vec<X, W> &x)
 {
-    for (int j = 0; j < W; j++)
-        sum = fma((double)x.v[j], (double)x.v[j], sum);
+    for (int j = 0; j < W; j++) {
+        const double each = (double)to_float(x.v[j]);
+        sum = fma(each, each, sum);
+    }
     return sum;
 }
 
 /* part(gridDim) = each block's sum over x(count). Threads take AHEAD vectors at
  * a time; the first block adds the elements that fill no vector.
  */
-template <int W>
+template <typename X, int W>
 __global__ void __launch_bounds__(SUM_BLOCK)
-    squares_kernel(double *part, const float *x, size_t count)
+    squares_kernel(double *part, const X *x, size_t count)
 {
     __shared__ double shared[WARP];
-    const Vec<float, W> *from = (const Vec<float, W> *)x;
+    const Vec<X, W> *from = (const Vec<X, W> *)x;
     const size_t vecs = count / W, stride = (size_t)gridDim.x * SUM_BLOCK;
     size_t i = (size_t)blockIdx.x * SUM_BLOCK + threadIdx.x;
     double sum[AHEAD] = {0.0};
 
     for (; i + (AHEAD - 1) * stride < vecs; i += AHEAD * stride) {
-        Vec<float, W> x4[AHEAD];
+        Vec<X, W> loaded[AHEAD];
         for (int k = 0; k < AHEAD; k++)
-            x4[k] = from[i + (size_t)k * stride];
+            loaded[k] = from[i + (size_t)k * stride];
         for (int k = 0; k < AHEAD; k++)
-            sum[k] = add_squares(sum[k], x4[k]);
+            sum[k] = add_squares<X, W>(sum[k], loaded[k]);
     }
     for (; i < vecs; i += stride)
-        sum[0] = add_squares(sum[0], from[i]);
+        sum[0] = add_squares<X, W>(sum[0], from[i]);
     if (blockIdx.x == 0 && threadIdx.x < count % W) {
-        double last = (double)x[vecs * W + threadIdx.x];
+        double last = (double)to_float(x[vecs * W + threadIdx.x]);
         sum[1] = fma(last, last, sum[1]);
     }
     double all = block_sum((sum[0] + sum[1]) + (sum[2] + sum[3]), shared);
@@ -177,16 +181,22 @@ extern "C" void dt_cuda_clip_and_check(struct dt_stream *stream,
 extern "C" void dt_cuda_sum_of_squares(struct dt_stream *stream,
                                        struct dt_view step, struct dt_view x)
 {
-    const bool vectors = x.count > 0 && aligned(0, 4, 4, dt_view_f32(x));
     unsigned blocks = SUM_BLOCKS;
     double *part = (double *)stream->workspace;
 
     if (x.count == 0)
         return;
-    if (x.count < (size_t)SUM_BLOCKS * SUM_BLOCK * 4)
-        blocks = blocks_for(x.count, SUM_BLOCK * 4);
-    launch(stream, vectors ? squares_kernel<4> : squares_kernel<1>, blocks,
-           SUM_BLOCK, part, (const float *)dt_view_f32(x), x.count);
+    with_stored_type(x.dtype, [&](auto zero) {
+        typedef decltype(zero) X;
+        const X *from = data_of<const X>(x);
+        const size_t each = SUM_BLOCK * wide<X>();
+        if (x.count < SUM_BLOCKS * each)
+            blocks = blocks_for(x.count, each);
+        with_width<X>(aligned(0, wide<X>(), sizeof(X), from), [&](auto width) {
+            launch(stream, squares_kernel<X, decltype(width)::value>, blocks,
+                   SUM_BLOCK, part, from, x.count);
+        });
+    });
     launch(stream, parts_kernel, 1, SUM_BLOCK, step_scalars(step),
            (const double *)part, blocks);
 }
@@ -201,14 +211,15 @@ enum {
 };
 
 /* Where the elements are and which of them decay. */
-template <typename X> struct Range {
-    float *p, *m, *v;
-    const float *g;
+template <typename S, typename G, typename X> struct Range {
+    S *p, *m, *v;
+    const G *g;
     X *w; /* NULL: no copy */
     const int64_t *bounds;
     unsigned runs;
     size_t origin; /* of element 0, in bounds */
     size_t count;
+    struct dt_dither dither;
 };
 
 /* The run (struct dt_adamw) of element i. */
@@ -226,38 +237,49 @@ __device__ unsigned find_run(const int64_t *bounds, unsigned runs, size_t i)
     return low;
 }
 
+/* to(W) = x, numbers of state of one kind, from element i of the range on. */
+template <typename S, int W>
+__device__ void store_state(S *to, float (&x)[W],
+                            const struct dt_dither &dither,
+                            enum dt_dither_kind kind, size_t i)
+{
+    if constexpr (std::is_same<S, float>::value)
+        store_floats<S, W>(to + i, x);
+    else
+        store_dithered<W>(to + i, x, dither, kind, i);
+}
+
 /* Elements [i, i + W) of one run, which decays or does not. */
-template <typename X, int W>
-__device__ void update(const Range<X> &r, size_t i, bool decays,
+template <int W, typename S, typename G, typename X>
+__device__ void update(const Range<S, G, X> &r, size_t i, bool decays,
                        const struct dt_adamw_factors &factors,
                        const struct dt_adamw_constants &c)
 {
-    typedef Vec<float, W> Floats;
     const struct dt_adamw_factors f = dt_adamw_factors_in(factors, decays);
-    /* m and v: first and second moment */
-    Floats p = *(const Floats *)(r.p + i), m = *(const Floats *)(r.m + i);
-    Floats v = *(const Floats *)(r.v + i), g = *(const Floats *)(r.g + i);
-    Vec<X, W> w;
+    float p[W], m[W], v[W], g[W]; /* m and v: first and second moment */
 
+    load_floats<S, W>(p, r.p + i);
+    load_floats<S, W>(m, r.m + i);
+    load_floats<S, W>(v, r.v + i);
+    load_floats<G, W>(g, r.g + i);
 #pragma unroll
-    for (int j = 0; j < W; j++) {
-        dt_adamw_update(&f, &c, g.v[j], &p.v[j], &m.v[j], &v.v[j]);
-        w.v[j] = from_float<X>(p.v[j]);
-    }
-    *(Floats *)(r.p + i) = p;
-    *(Floats *)(r.m + i) = m;
-    *(Floats *)(r.v + i) = v;
+    for (int j = 0; j < W; j++)
+        dt_adamw_update(&f, &c, g[j], &p[j], &m[j], &v[j]);
+    store_state<S, W>(r.p, p, r.dither, DT_DITHER_WEIGHT, i);
+    store_state<S, W>(r.m, m, r.dither, DT_DITHER_M, i);
+    store_state<S, W>(r.v, v, r.dither, DT_DITHER_V, i);
     if (r.w)
-        *(Vec<X, W> *)(r.w + i) = w;
+        store_floats<X, W>(r.w + i, p);
 }
 
 /* A block has W * BLOCK * PER_THREAD neighboring elements. A warp reads and
- * writes 16 bytes a lane side by side, and 8 of w. Vectors in which a run ends,
+ * writes 16 bytes of state a lane side by side. Vectors in which a run ends,
  * and elements after the last vector, are done one by one.
  */
-template <typename X, int W>
+template <int W, typename S, typename G, typename X>
 __global__ void __launch_bounds__(BLOCK)
-    adamw_kernel(const double *step, Range<X> r, struct dt_adamw_constants c)
+    adamw_kernel(const double *step, Range<S, G, X> r,
+                 struct dt_adamw_constants c)
 {
     __shared__ struct dt_adamw_factors shared;
     const size_t first = (size_t)blockIdx.x * (W * BLOCK * PER_THREAD);
@@ -277,25 +299,51 @@ __global__ void __launch_bounds__(BLOCK)
             while (k >= end)
                 end = (size_t)r.bounds[++run + 1] - r.origin;
             if (k == i && i + W <= end) {
-                update<X, W>(r, i, run % 2, factors, c);
+                update<W>(r, i, run % 2, factors, c);
                 break;
             }
-            update<X, 1>(r, k, run % 2, factors, c);
+            update<1>(r, k, run % 2, factors, c);
         }
     }
 }
 
-template <typename X>
+template <typename S, typename G, typename X>
 void launch_adamw(struct dt_stream *stream, const double *step,
-                  const Range<X> &r, const struct dt_adamw_constants &c)
+                  const Range<S, G, X> &r, const struct dt_adamw_constants &c)
 {
-    if (aligned(0, 4, sizeof(float), r.p, r.g, r.m, r.v) &&
-        aligned(0, 4, sizeof(X), r.w))
-        launch(stream, adamw_kernel<X, 4>,
-               blocks_for(r.count, 4 * BLOCK * PER_THREAD), BLOCK, step, r, c);
-    else
-        launch(stream, adamw_kernel<X, 1>,
-               blocks_for(r.count, BLOCK * PER_THREAD), BLOCK, step, r, c);
+    constexpr int W = wide<S>();
+    const bool is_wide = aligned(0, W, sizeof(S), r.p, r.m, r.v) &&
+                         aligned(0, W, sizeof(G), r.g) &&
+                         aligned(0, W, sizeof(X), r.w);
+
+    with_width<S>(is_wide, [&](auto width) {
+        constexpr int N = decltype(width)::value;
+        launch(stream, adamw_kernel<N, S, G, X>,
+               blocks_for(r.count, N * BLOCK * PER_THREAD), BLOCK, step, r, c);
+    });
+}
+
+/* The tensors of an update, of types S, G and X. */
+struct Update {
+    struct dt_view step, p, w, g, m, v;
+    const struct dt_adamw *args;
+};
+
+template <typename S, typename G, typename X>
+void run_adamw(struct dt_stream *stream, const Update &u)
+{
+    Range<S, G, X> r;
+    r.p = data_of<S>(u.p);
+    r.m = data_of<S>(u.m);
+    r.v = data_of<S>(u.v);
+    r.g = data_of<const G>(u.g);
+    r.w = data_of<X>(u.w);
+    r.bounds = dt_view_i64(u.args->bounds);
+    r.runs = (unsigned)(u.args->bounds.count - 1);
+    r.origin = u.args->first;
+    r.count = u.p.count;
+    r.dither = u.args->dither;
+    launch_adamw(stream, dt_view_f64(u.step), r, dt_adamw_constants_of(u.args));
 }
 
 } // namespace
@@ -305,25 +353,23 @@ extern "C" void dt_cuda_adamw(struct dt_stream *stream, struct dt_view step,
                               struct dt_view g, struct dt_view m,
                               struct dt_view v, const struct dt_adamw *args)
 {
-    const struct dt_adamw_constants c = dt_adamw_constants_of(args);
+    const Update u = {step, p, w, g, m, v, args};
     assert(step.count == DT_STEP_COUNT && args->bounds.count > 0);
     assert(g.count == p.count && m.count == p.count && v.count == p.count);
+    assert(m.dtype == p.dtype && v.dtype == p.dtype);
     assert(w.count == 0 || w.count == p.count);
+    assert(w.count == 0 || p.dtype == DT_F32 || w.dtype == p.dtype);
+    assert(args->dither.first % DT_DITHER_BLOCK == 0);
 
     if (p.count == 0)
         return;
-    with_type(w.count > 0 ? w.dtype : DT_F32, [&](auto x) {
-        typedef decltype(x) X;
-        Range<X> r;
-        r.p = dt_view_f32(p);
-        r.m = dt_view_f32(m);
-        r.v = dt_view_f32(v);
-        r.g = dt_view_f32(g);
-        r.w = data_of<X>(w);
-        r.bounds = dt_view_i64(args->bounds);
-        r.runs = (unsigned)(args->bounds.count - 1);
-        r.origin = args->first;
-        r.count = p.count;
-        launch_adamw(stream, dt_view_f64(step), r, c);
+    with_stored_type(g.dtype, [&](auto grad) {
+        typedef decltype(grad) G;
+        if (p.dtype == DT_BF16)
+            run_adamw<__nv_bfloat16, G, __nv_bfloat16>(stream, u);
+        else
+            with_type(w.count > 0 ? w.dtype : DT_F32, [&](auto copy) {
+                run_adamw<float, G, decltype(copy)>(stream, u);
+            });
     });
 }
