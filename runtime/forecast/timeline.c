@@ -46,11 +46,19 @@ static void forward(struct dt_clock *clock, size_t u)
 
 /* --- gradients --- */
 
-/* The sums of a group go over groups; in ddp all come together. */
+static bool rounds(const struct dt_clock *clock)
+{
+    return clock->options->parallel->grads != DT_F32;
+}
+
+/* The sums of a group go over groups, unless the slot has; in ddp all come
+ * together.
+ */
 static void end_sums(struct dt_clock *clock, size_t u)
 {
     size_t count = clock->layout->units[u].count;
-    clock->reduced = dt_clock_sum_across(clock, count);
+    if (!rounds(clock))
+        clock->reduced = dt_clock_sum_across(clock, count);
     if (clock->kept.state == DT_WHOLE)
         clock->reduced = dt_clock_gather_sums(clock, count);
 }
@@ -61,11 +69,13 @@ static void take_sum(struct dt_clock *clock, struct dt_timeline_sum *sum)
     bool own = clock->kept.grads == DT_OWN;
     double elements = (double)clock->layout->units[sum->unit].count *
                       (own ? clock->own : clock->share);
+    double kept = (double)dt_dtype_bytes(clock->options->parallel->grads);
+    double bytes = sizeof(float) + (sum->first ? 1 : 2) * kept;
     if (!sum->open)
         return;
     sum->open = false;
     dt_clock_wait(clock, sum->ready);
-    dt_clock_compute(clock, elements * (sum->first ? 2 : 3) * sizeof(float) /
+    dt_clock_compute(clock, elements * bytes /
                                 clock->options->rates->of[DT_RATE_MEMORY]);
     if (sum->final && !own)
         end_sums(clock, sum->unit);
@@ -118,8 +128,9 @@ static void ready(struct dt_clock *clock, size_t u)
                                         .open = true,
                                         .first = clock->first,
                                         .final = clock->final};
-        sum->ready = clock->kept.grads == DT_OWN
-                         ? dt_clock_sum_own(clock, count)
+        bool own =
+            clock->kept.grads == DT_OWN || (rounds(clock) && clock->final);
+        sum->ready = own ? dt_clock_sum_own(clock, count)
                          : dt_clock_sum_share(clock, count);
     } else if (clock->final && clock->kept.state == DT_WHOLE) {
         add_to_bucket(clock, u);

@@ -156,8 +156,10 @@ double dt_clock_gather(struct dt_clock *clock, size_t u, double after)
 double dt_clock_gather_sums(struct dt_clock *clock, size_t count)
 {
     /* sums of 8 bits are fp32, whatever the type that is sent otherwise */
-    double bytes = clock->options->parallel->int8
-                       ? (double)count * sizeof(float)
+    const struct dt_parallel_options *parallel = clock->options->parallel;
+    double kept = (double)count * (double)dt_dtype_bytes(parallel->grads);
+    double bytes = parallel->int8 || parallel->grads != DT_F32
+                       ? kept
                        : grads_bytes(clock, count);
     double end = gather(clock, count, bytes, true, 0);
     return gather(clock, count, bytes, false, end);

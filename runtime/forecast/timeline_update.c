@@ -9,11 +9,10 @@
 
 #include "forecast/timeline_impl.h"
 
-/* Bytes per element: read and written by AdamW without rounded weights; of a
- * gradient; of host memory traffic of AdamW on the host of a GPU, with the
- * copies of gradients and weights.
+/* Bytes per element of host memory traffic of the copies of gradients and
+ * weights, besides AdamW, on the host of a GPU.
  */
-enum { ADAMW = 28, GRADIENT = 4, ON_HOST = 36 };
+enum { COPIES = 8 };
 
 enum { MOST_BUFFERS = 64 };
 
@@ -33,14 +32,38 @@ static double weight_bytes(const struct dt_clock *clock)
     return (double)dt_dtype_bytes(clock->options->parallel->compute);
 }
 
+/* Of an element: master, m or v, and a gradient. */
+static double each_bytes(const struct dt_clock *clock)
+{
+    return (double)dt_dtype_bytes(clock->options->parallel->state);
+}
+
+static double grad_bytes(const struct dt_clock *clock)
+{
+    return (double)dt_dtype_bytes(clock->options->parallel->grads);
+}
+
+/* What AdamW reads and writes without rounded weights. */
+static double adamw_bytes(const struct dt_clock *clock)
+{
+    return 6 * each_bytes(clock) + grad_bytes(clock);
+}
+
+/* Whether weights are rounded from the master, or are it. */
+static bool is_mixed(const struct dt_clock *clock)
+{
+    const struct dt_parallel_options *parallel = clock->options->parallel;
+    return parallel->compute != parallel->state;
+}
+
 /* Master, m and v; without a master if the model computes with it. */
 static double state_bytes(const struct dt_clock *clock)
 {
     const struct dt_parallel_options *parallel = clock->options->parallel;
-    bool master = parallel->compute != DT_F32 ||
-                  (clock->kept.weights != DT_WHOLE &&
-                   parallel->offload.weights != DT_TIER_DEVICE);
-    return master ? 12 : 8;
+    bool master =
+        is_mixed(clock) || (clock->kept.weights != DT_WHOLE &&
+                            parallel->offload.weights != DT_TIER_DEVICE);
+    return (master ? 3 : 2) * each_bytes(clock);
 }
 
 /* Elements of unit u that this rank updates. */
@@ -54,16 +77,15 @@ static double own_elements(const struct dt_clock *clock, size_t u)
 static void take_norm(struct dt_clock *clock)
 {
     double part = (double)clock->layout->count / clock->options->world;
-    dt_clock_compute(clock, memory_seconds(clock, part * sizeof(float)));
+    dt_clock_compute(clock, memory_seconds(clock, part * grad_bytes(clock)));
     if (clock->options->world > 1)
         dt_clock_wait(clock, dt_clock_scalars(clock));
 }
 
 static void update_on_device(struct dt_clock *clock, double elements)
 {
-    bool mixed = clock->options->parallel->compute != DT_F32;
-    double bytes = ADAMW;
-    if (mixed && clock->kept.weights != DT_OWN)
+    double bytes = adamw_bytes(clock);
+    if (is_mixed(clock) && clock->kept.weights != DT_OWN)
         bytes += weight_bytes(clock);
     dt_clock_compute(clock, memory_seconds(clock, elements * bytes));
 }
@@ -120,10 +142,11 @@ static void host_tile(struct dt_clock *clock, double elements)
 {
     const double *of = clock->options->rates->of;
     dt_clock_on_stream(clock, DT_ON_PCIE_DOWN,
-                       elements * GRADIENT / of[DT_RATE_PCIE_DOWN]);
+                       elements * grad_bytes(clock) / of[DT_RATE_PCIE_DOWN]);
     dt_clock_on_stream(
         clock, DT_ON_HOST,
-        shared_seconds(clock, DT_RATE_HOST_MEMORY, ON_HOST * elements));
+        shared_seconds(clock, DT_RATE_HOST_MEMORY,
+                       (adamw_bytes(clock) + COPIES) * elements));
     dt_clock_on_stream(clock, DT_ON_PCIE_UP,
                        elements * weight_bytes(clock) / of[DT_RATE_PCIE_UP]);
 }
@@ -252,9 +275,9 @@ static void fill_own_part(struct dt_clock *clock, size_t u)
         dt_clock_on_stream(clock, DT_ON_PCIE_UP,
                            elements * bytes / of[DT_RATE_PCIE_UP]);
     else
-        dt_clock_compute(clock, elements *
-                                    (bytes + (master ? sizeof(float) : bytes)) /
-                                    of[DT_RATE_MEMORY]);
+        dt_clock_compute(
+            clock, elements * (bytes + (master ? each_bytes(clock) : bytes)) /
+                       of[DT_RATE_MEMORY]);
 }
 
 /* A share of a group's weights is brought together once a step. */

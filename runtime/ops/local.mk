@@ -103,8 +103,8 @@ cuda_sources += \
 	runtime/ops/cuda/cuda_low_rank.c \
 	runtime/ops/cuda/cuda_matmul.c \
 	runtime/ops/cuda/cuda_table.c \
-	runtime/ops/cuda/dnn.c \
 	runtime/ops/cuda/dither.cuh \
+	runtime/ops/cuda/dnn.c \
 	runtime/ops/cuda/dnn.h \
 	runtime/ops/cuda/dnn_cache.c \
 	runtime/ops/cuda/dropout.cuh \

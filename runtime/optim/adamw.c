@@ -9,10 +9,11 @@
 
 #include "optim/optim.h"
 
-/* Units with the same rate, up to an element of the flat buffer. */
-struct rate {
-    size_t end;
+/* A unit of the flat buffer that is not empty. */
+struct unit {
+    size_t begin, end;
     double rate;
+    size_t number; /* of its first element, for any number of ranks */
 };
 
 struct dt_optim {
@@ -20,7 +21,7 @@ struct dt_optim {
     struct dt_optim_options options;
     struct dt_buffer *bounds_buf, *host_bounds_buf;
     struct dt_adamw adamw;
-    struct rate *rates;
+    struct unit *units;
     long steps;
 };
 
@@ -84,23 +85,24 @@ static int allocate_runs(struct dt_optim *optim, const struct dt_layout *layout,
                  : -1;
 }
 
-/* The rates of all units, one after another. */
-static int find_rates(struct dt_optim *optim, const struct dt_layout *layout,
+/* The units, one after another. */
+static int find_units(struct dt_optim *optim, const struct dt_layout *layout,
                       struct dt_error *err)
 {
-    struct rate *rate = calloc(layout->unit_count + 1, sizeof(*rate));
-    if (!rate)
+    struct unit *next = calloc(layout->unit_count + 1, sizeof(*next));
+    if (!next)
         return dt_error_set(err, EX_OSERR, "out of memory");
-    optim->rates = rate;
+    optim->units = next;
     for (size_t u = 0; u < layout->unit_count; u++) {
         const struct dt_unit *unit = &layout->units[u];
-        const double given = optim->options.rates[unit->part];
-        const double own = given != 0 ? given : 1;
-        if (unit->count == 0)
-            continue;
-        if (rate->end > 0 && rate->rate != own)
-            rate++;
-        *rate = (struct rate){unit->offset + unit->count, own};
+        const double rate = optim->options.rates[unit->part];
+        if (unit->count > 0)
+            *next++ = (struct unit){
+                .begin = unit->offset,
+                .end = unit->offset + unit->count,
+                .rate = rate != 0 ? rate : 1,
+                .number = dt_layout_number(layout, u),
+            };
     }
     return 0;
 }
@@ -109,7 +111,7 @@ void dt_optim_destroy(struct dt_optim *optim)
 {
     if (!optim)
         return;
-    free(optim->rates);
+    free(optim->units);
     dt_buffer_destroy(optim->bounds_buf);
     dt_buffer_destroy(optim->host_bounds_buf);
     free(optim);
@@ -128,7 +130,7 @@ struct dt_optim *dt_optim_create(const struct dt_layout *layout,
     optim->exec = *exec;
     optim->options = *options;
     if (allocate_runs(optim, layout, err) < 0 ||
-        find_rates(optim, layout, err) < 0) {
+        find_units(optim, layout, err) < 0) {
         dt_optim_destroy(optim);
         return NULL;
     }
@@ -139,6 +141,7 @@ struct dt_optim *dt_optim_create(const struct dt_layout *layout,
         .weight_decay = options->weight_decay,
         .coupled = options->coupled,
         .bounds = dt_view_of(optim->bounds_buf, DT_I64),
+        .dither.seed = options->seed,
     };
     return optim;
 }
@@ -151,6 +154,11 @@ struct dt_step_params dt_optim_step_params(const struct dt_optim *optim, long n,
         .bias1 = 1.0 - pow(optim->options.beta1, (double)n),
         .bias2 = 1.0 - pow(optim->options.beta2, (double)n),
     };
+}
+
+void dt_optim_begin(struct dt_optim *optim, uint64_t number)
+{
+    optim->adamw.dither.step = number;
 }
 
 /* A view that may be absent, or `count` elements of it. */
@@ -166,20 +174,21 @@ void dt_optim_update(const struct dt_optim *optim, bool on_host,
                      const struct dt_undo *undo)
 {
     const struct dt_exec exec = on_host ? dt_exec_cpu() : optim->exec;
-    const struct rate *rate = optim->rates;
+    const struct unit *unit = optim->units;
     struct dt_adamw adamw = optim->adamw;
     adamw.undo = undo;
     if (on_host)
         adamw.bounds = dt_view_of(optim->host_bounds_buf, DT_I64);
     for (size_t at = 0, count; at < master.count; at += count) {
-        while (rate->end <= first + at)
-            rate++;
-        count = rate->end - first - at;
+        while (unit->end <= first + at)
+            unit++;
+        count = unit->end - first - at;
         if (count > master.count - at)
             count = master.count - at;
         assert(!undo || count == master.count);
-        adamw.rate = rate->rate;
+        adamw.rate = unit->rate;
         adamw.first = first + at;
+        adamw.dither.first = unit->number + adamw.first - unit->begin;
         exec.ops->adamw(exec.stream, step, cut(master, at, count),
                         cut(weights, at, count), cut(grads, at, count),
                         cut(m, at, count), cut(v, at, count), &adamw);

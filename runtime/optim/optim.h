@@ -18,6 +18,7 @@ struct dt_optim_options {
     enum dt_decay_filter decay_filter;
     double rates[DT_PARTS]; /* of parts of the model: multiply the rate of a
                                step; 0: 1 */
+    uint64_t seed;          /* of the random bits with which bf16 is rounded */
 };
 
 /* AdamW for the parameters of a layout. Weights and moments belong to the
@@ -36,12 +37,19 @@ void dt_optim_destroy(struct dt_optim *optim); /* NULL is fine */
 struct dt_step_params dt_optim_step_params(const struct dt_optim *optim, long n,
                                            double lr);
 
+/* The updates from now on are of step number `number` < 2^32 of the run, as the
+ * random bits are.
+ */
+void dt_optim_begin(struct dt_optim *optim, uint64_t number);
+
 /* AdamW on a range of the flat buffers that begins at element `first`, if the
  * outcome of `step` is DT_STEP_TAKEN (ops.h): all views have the same count,
  * and are in host memory if it is done `on_host`, by the CPUs and at once.
  * `weights` becomes master, rounded; absent (count 0) if the model computes
- * with master directly. The bits do not depend on how ranges are cut, at
- * multiples of 128 elements. With `undo` the range has one rate, and another
+ * with master directly. master, m and v are in fp32, or all in bf16, where they
+ * are rounded at random (ops/dither.h); grads in either. The bits do not depend
+ * on how ranges are cut, at multiples of 128 elements, nor those of random bits
+ * on the number of ranks. With `undo` the range is of one unit, and another
  * process can end the update (ops.h); NULL: none can.
  */
 void dt_optim_update(const struct dt_optim *optim, bool on_host,

@@ -84,8 +84,8 @@ static int allocate_grads(struct dt_parallel *p, const struct dt_sizes *sizes,
                           struct dt_error *err)
 {
     struct dt_view slots = {0};
-    if (allocate(p, STATE, sizes->grads, DT_F32, "gradients", &p->grads_buf,
-                 &p->kinds[DT_OWNED_GRADS], err) < 0 ||
+    if (allocate(p, STATE, sizes->grads, p->options.grads, "gradients",
+                 &p->grads_buf, &p->kinds[DT_OWNED_GRADS], err) < 0 ||
         allocate(p, DEVICE, sizes->grads_slots, DT_F32,
                  "gradients of a few units", &p->slots_buf, &slots, err) < 0)
         return -1;
@@ -103,11 +103,12 @@ static int allocate_grads(struct dt_parallel *p, const struct dt_sizes *sizes,
 static int allocate_moments(struct dt_parallel *p, const struct dt_sizes *sizes,
                             struct dt_error *err)
 {
+    const enum dt_dtype type = p->options.state;
     struct dt_view stamps, slots;
     const size_t undo = sizes->pieces > 0 ? DT_UNDO_BYTES : 0;
-    return allocate(p, STATE, sizes->moments, DT_F32, "AdamW's m", &p->m_buf,
+    return allocate(p, STATE, sizes->moments, type, "AdamW's m", &p->m_buf,
                     &p->kinds[DT_OWNED_M], err) == 0 &&
-                   allocate(p, STATE, sizes->moments, DT_F32, "AdamW's v",
+                   allocate(p, STATE, sizes->moments, type, "AdamW's v",
                             &p->v_buf, &p->kinds[DT_OWNED_V], err) == 0 &&
                    allocate(p, STATE, sizes->pieces, DT_I64, "stamps",
                             &p->stamps_buf, &stamps, err) == 0 &&

@@ -35,6 +35,11 @@
  * ddp and zero1 before it, unless options.when says otherwise. With
  * options.int8 each has bits of its own, the same in every run.
  *
+ * Gradients that are kept in bf16 pass slots in fp32 with any strategy: zero1
+ * treats them as zero2 does. What a rank keeps of them is rounded at random, so
+ * that small terms count (ops/dither.h). In the last micro-batch it is added to
+ * the slot, and the sum over ranks is rounded once.
+ *
  * Calls of one micro-batch, on all ranks in the same order, each before or
  * after the model's work of that unit is queued:
  *
@@ -92,7 +97,7 @@ enum dt_weights_use {
     DT_TRAINED,  /* gradients update them */
     DT_FROZEN,   /* they are only read: neither gradients nor fp32 weights */
     DT_FOLLOWED, /* they are set to other values now and then: this rank's
-                    parts are there in fp32 */
+                    parts are there in fp32, whatever `state` is */
 };
 
 /* When gradients of several micro-batches are summed over ranks. */
@@ -107,6 +112,11 @@ struct dt_parallel_options {
     enum dt_weights_use use; /* if not trained, all but strategy, compute,
                                 prefetch and groups is left out */
     enum dt_dtype compute;   /* of the weights that the model reads */
+    enum dt_dtype state;     /* of weights that are updated, and of moments:
+                                DT_F32, or DT_BF16 if `compute` is, which are
+                                then the same weights */
+    enum dt_dtype grads;     /* of gradients that a rank keeps: DT_F32 or
+                                DT_BF16 */
     enum dt_dtype wire;      /* of gradients on their way: DT_F32 or DT_BF16 */
     size_t bucket_bytes;     /* ddp: neighboring units are summed together up to
                                 this size */
@@ -120,7 +130,7 @@ struct dt_parallel_options {
     int group;
     const int *order; /* (world) the ranks, group by group; NULL: 0 and up */
     bool int8;        /* sums over groups travel in 8 bits, rounded at random */
-    uint64_t seed;    /* of that */
+    uint64_t seed;    /* of that, and of gradients in bf16 */
     bool hybrid;      /* weights and gradients are divided over a group, not
                          over all: each group has all of them */
     struct dt_offload offload; /* all zero: none */
@@ -136,8 +146,8 @@ struct dt_parallel_options {
 /* Bytes that a rank holds. */
 struct dt_parallel_bytes {
     size_t weights; /* in the compute type, slots, or both */
-    size_t master;  /* fp32, of frozen weights in the compute type; 0 if the
-                       model computes with it */
+    size_t master;  /* updated weights, or frozen ones of which a rank has a
+                       part; 0 if the model computes with it */
     size_t gradients;
     size_t moments;
     /* for offloaded tensors: */
@@ -313,7 +323,7 @@ int dt_parallel_update_begin(struct dt_parallel *parallel, uint64_t number,
 int dt_parallel_update_next(struct dt_parallel *parallel,
                             struct dt_update *update, struct dt_error *err);
 
-/* Tensors that are divided over ranks, fp32. */
+/* Tensors that are divided over ranks, in options.state and options.grads. */
 enum dt_owned {
     DT_OWNED_MASTER, /* the weights */
     DT_OWNED_M,      /* AdamW's moments */
@@ -359,10 +369,10 @@ int dt_parallel_loaded(struct dt_parallel *parallel, size_t u,
  */
 int dt_parallel_renew(struct dt_parallel *parallel, struct dt_error *err);
 
-/* All of unit u on every rank, to be saved: in the compute type, or in fp32 if
- * `master`; a view without buffer if it is empty. Valid until the next call of
- * any function. The gradients of the last step are lost, as their memory is
- * used.
+/* All of unit u on every rank, to be saved: in the compute type, or as updates
+ * leave it if `master`; a view without buffer if it is empty. Valid until the
+ * next call of any function. The gradients of the last step are lost, as their
+ * memory is used.
  */
 int dt_parallel_gather(struct dt_parallel *parallel, size_t u, bool master,
                        struct dt_view *unit, struct dt_error *err);

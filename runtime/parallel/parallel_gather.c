@@ -90,6 +90,16 @@ int dt_weights_bring(struct dt_parallel *p, size_t u, struct dt_error *err)
 
 /* --- slots --- */
 
+/* Queues weights, rounded if they have another type. */
+static int round_weights(struct dt_parallel *p, struct dt_view to,
+                         struct dt_view from, struct dt_error *err)
+{
+    if (to.dtype == from.dtype)
+        return dt_exec_copy(&p->exec, to, from, err);
+    p->exec.ops->convert(p->exec.stream, to, from);
+    return 0;
+}
+
 /* Queues this rank's part of unit u to its slot. */
 static int fill_own(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
@@ -98,11 +108,7 @@ static int fill_own(struct dt_parallel *p, size_t u, struct dt_error *err)
     if (p->weights_tiles)
         return dt_tiles_get(p->weights_tiles, 0, dt_part_first(p, u), own.count,
                             dt_view_data(own), err);
-    struct dt_view master = dt_parallel_part(p, DT_OWNED_MASTER, u);
-    if (master.dtype == own.dtype)
-        return dt_exec_copy(&p->exec, own, master, err);
-    p->exec.ops->convert(p->exec.stream, own, master);
-    return 0;
+    return round_weights(p, own, dt_parallel_part(p, DT_OWNED_MASTER, u), err);
 }
 
 int dt_weights_need(struct dt_parallel *p, size_t u, struct dt_error *err)
@@ -208,8 +214,7 @@ static int round_master(struct dt_parallel *p, size_t u, struct dt_error *err)
         return 0;
     if (p->kept.state == DT_WHOLE)
         master = dt_owned_unit(p, DT_OWNED_MASTER, u);
-    p->exec.ops->convert(p->exec.stream, dt_rounded_weights(p, u), master);
-    return 0;
+    return round_weights(p, dt_rounded_weights(p, u), master, err);
 }
 
 int dt_parallel_loaded(struct dt_parallel *p, size_t u, struct dt_error *err)
@@ -238,7 +243,9 @@ int dt_parallel_renew(struct dt_parallel *p, struct dt_error *err)
     return 0;
 }
 
-/* The fp32 weights of unit u, in the place of its gradients. */
+/* The fp32 weights of unit u, in the place of its gradients. In bf16 they are
+ * those that passes read.
+ */
 static int gather_master(struct dt_parallel *p, size_t u, struct dt_view *unit,
                          struct dt_error *err)
 {
@@ -258,7 +265,7 @@ int dt_parallel_gather(struct dt_parallel *p, size_t u, bool master,
     *unit = (struct dt_view){.dtype = p->options.compute};
     if (is_empty(p, u))
         return 0;
-    if (!master || p->options.compute == DT_F32) {
+    if (!master || p->options.compute == dt_master_dtype(&p->options)) {
         *unit = dt_unit_weights(p, u);
         if (dt_weights_need(p, u, err) < 0)
             return -1;

@@ -17,6 +17,7 @@ struct dt_place {
 struct dt_sum {
     size_t unit;
     dt_ticket_t ticket;
+    uint64_t micro_batch;
     bool open;
     bool first; /* of the step: replaces the gradients of the step before */
     bool final; /* of the step: then summed over groups */
@@ -56,8 +57,8 @@ struct dt_parallel {
     struct dt_buffer *weights_buf, *shares_buf, *master_buf, *grads_buf;
     struct dt_buffer *slots_buf, *m_buf, *v_buf;
     struct dt_buffer *stamps_buf, *undo_buf; /* with options.segment */
-    struct dt_view weights; /* flat or slots */
-    struct dt_view shares;  /* weights of this rank's shares, or nothing */
+    struct dt_view weights;                  /* flat or slots */
+    struct dt_view shares; /* weights of this rank's shares, or nothing */
     struct dt_view kinds[DT_OWNED_COUNT];
     struct dt_slots weights_slots, grads_slots; /* if not whole */
     struct dt_view *weights_at, *grads_at;      /* (unit_count), if in slots */

@@ -20,12 +20,15 @@ static bool rounds_apart(const struct dt_parallel_options *options)
 {
     const struct dt_offload *o = &options->offload;
     return o->state != DT_TIER_DEVICE && o->ratio > 0 &&
-           o->weights == DT_TIER_DEVICE && options->compute != DT_F32;
+           o->weights == DT_TIER_DEVICE && options->compute != options->state;
 }
 
 enum dt_dtype dt_master_dtype(const struct dt_parallel_options *options)
 {
-    return options->use == DT_FROZEN ? options->compute : DT_F32;
+    static const enum dt_dtype followed = DT_F32;
+    return options->use == DT_TRAINED  ? options->state
+           : options->use == DT_FROZEN ? options->compute
+                                       : followed;
 }
 
 struct dt_kept dt_kept_of(const struct dt_parallel_options *options, int world)
@@ -34,6 +37,7 @@ struct dt_kept dt_kept_of(const struct dt_parallel_options *options, int world)
     bool ddp = options->strategy == DT_DDP && trained;
     bool each = options->when == DT_WHEN_AUTO ? options->strategy >= DT_ZERO2
                                               : options->when == DT_WHEN_EACH;
+    each = each || options->grads != DT_F32;
     enum dt_extent part =
         options->hybrid && has_groups(options, world) ? DT_SHARE : DT_OWN;
     enum dt_extent weights = trained && rounds_apart(options) ? DT_SHARE : part;
@@ -159,13 +163,14 @@ size_t dt_layout_before(const struct dt_layout *layout, size_t u, size_t lowest)
 
 /* The tiles of arrays of a rank's parts, kept as `tier` says. */
 static struct dt_tiles_options tiles_of(const struct dt_offload *o,
-                                        enum dt_tier tier, size_t part)
+                                        enum dt_tier tier, enum dt_dtype type,
+                                        size_t part)
 {
     const size_t tile = o->tile / DT_LAYOUT_ALIGN * DT_LAYOUT_ALIGN;
     return (struct dt_tiles_options){
         .tier = tier,
         .on_device = o->compute == DT_OFFLOAD_STREAM,
-        .type = DT_F32,
+        .type = type,
         .count = part,
         .tile = tile < part ? tile : part,
         .buffers = o->buffers,
@@ -194,16 +199,16 @@ static void offload(struct dt_sizes *sizes, size_t part,
         weights != DT_WHOLE && o->weights != DT_TIER_DEVICE;
     if (o->state == DT_TIER_DEVICE)
         return;
-    struct dt_tiles_options tiles = tiles_of(o, o->state, part);
+    struct dt_tiles_options tiles = tiles_of(o, o->state, options->state, part);
     size_t kept = resident(o, &tiles);
     if (kept == part)
         return;
     assert(options->strategy != DT_DDP);
     sizes->tile = tiles.tile;
     sizes->moments = kept;
-    /* the master is the only fp32 copy that stays if nothing is rounded */
-    bool has_master =
-        options->compute != DT_F32 || weights == DT_SHARE || weights_too;
+    /* the master is the only copy that stays if nothing is rounded */
+    bool has_master = options->compute != options->state ||
+                      weights == DT_SHARE || weights_too;
     if (has_master)
         sizes->master = kept;
     tiles.arrays = has_master ? 3 : 2;
@@ -211,9 +216,8 @@ static void offload(struct dt_sizes *sizes, size_t part,
     tiles.tile = tiles.tile < tiles.count ? tiles.tile : tiles.count;
     sizes->state_tiles = tiles;
     if (weights_too) {
-        tiles = tiles_of(o, o->weights, part);
+        tiles = tiles_of(o, o->weights, options->compute, part);
         tiles.arrays = 1;
-        tiles.type = options->compute;
         tiles.path = o->weights_path;
         sizes->weights_tiles = tiles;
     }
@@ -254,7 +258,7 @@ struct dt_sizes dt_sizes_of(const struct dt_layout *layout, int world,
     const size_t of[] = {
         [DT_WHOLE] = all, [DT_SHARE] = all / group, [DT_OWN] = all / ranks};
     bool whole = kept.weights == DT_WHOLE;
-    bool same = whole && options->compute == DT_F32;
+    bool same = whole && options->compute == dt_master_dtype(options);
     struct dt_sizes sizes = {
         .weights = whole ? all : all_slots(layout, options->prefetch),
         .shares = kept.weights == DT_SHARE ? of[DT_SHARE] : 0,
@@ -291,13 +295,14 @@ struct dt_parallel_bytes dt_parallel_plan(
 {
     struct dt_sizes sizes = dt_sizes_of(layout, world, options);
     size_t compute = dt_dtype_bytes(options->compute);
+    size_t grads = dt_dtype_bytes(options->grads);
     struct dt_parallel_bytes bytes = {
         .weights = (sizes.weights + sizes.shares) * compute,
         .master = sizes.master * dt_dtype_bytes(dt_master_dtype(options)),
-        .gradients = (sizes.grads + sizes.grads_slots) * sizeof(float),
-        .moments = 2 * sizes.moments * sizeof(float),
-        .host = sizes.staging * (sizeof(float) + compute) +
-                sizes.scalars * sizeof(double),
+        .gradients = sizes.grads * grads + sizes.grads_slots * sizeof(float),
+        .moments = 2 * sizes.moments * dt_dtype_bytes(options->state),
+        .host =
+            sizes.staging * (grads + compute) + sizes.scalars * sizeof(double),
     };
     add_tiles(&bytes, &sizes.state_tiles);
     add_tiles(&bytes, &sizes.weights_tiles);
@@ -391,7 +396,7 @@ struct dt_view dt_parallel_part(const struct dt_parallel *p, enum dt_owned kind,
             .offset = (size_t)kind * (p->layout->count / p->world) +
                       dt_part_first(p, u),
             .count = p->layout->units[u].count / p->world,
-            .dtype = DT_F32,
+            .dtype = p->options.state,
         };
     return dt_levels_cut(p, dt_owned_unit(p, kind, u), dt_owned_extent(p, kind),
                          DT_OWN);

@@ -37,7 +37,8 @@ static int init_staging(struct dt_parallel *p, const struct dt_sizes *sizes,
                         struct dt_error *err)
 {
     const size_t n = sizes->staging;
-    if (n > 0 && (stage(p, n * sizeof(float), &p->staged_grads, err) < 0 ||
+    if (n > 0 && (stage(p, n * dt_dtype_bytes(p->options.grads),
+                        &p->staged_grads, err) < 0 ||
                   stage(p, n * dt_dtype_bytes(p->options.compute),
                         &p->staged_weights, err) < 0))
         return -1;
@@ -211,8 +212,12 @@ int dt_offload_round(struct dt_parallel *p, size_t u, struct dt_error *err)
         if (dt_parallel_get(p, dt_view_slice(part, at, n), exact, err) < 0 ||
             p->exec.device->stream_wait(p->exec.stream, err) < 0)
             return -1;
-        dt_ops_cpu()->convert(NULL, rounded,
-                              dt_view_slice(dt_view_of(&from, DT_F32), 0, n));
+        struct dt_view master =
+            dt_view_slice(dt_view_of(&from, part.dtype), 0, n);
+        if (part.dtype == p->options.compute)
+            rounded = master;
+        else
+            dt_ops_cpu()->convert(NULL, rounded, master);
         if (keep_weights(p, u, at, rounded, err) < 0)
             return -1;
     }

@@ -17,15 +17,57 @@ bool dt_parallel_begin(struct dt_parallel *p, size_t a, size_t count)
     return !p->kept.grads_pass_slots && !p->first;
 }
 
+/* --- gradients that are kept in bf16 --- */
+
+static bool rounds(const struct dt_parallel *p)
+{
+    return p->options.grads != DT_F32;
+}
+
+/* How much of a unit a rank sums for itself, in all micro-batches but the last
+ * one of a step.
+ */
+static enum dt_extent sums_of(const struct dt_parallel *p)
+{
+    return p->kept.grads == DT_OWN ? DT_OWN : DT_SHARE;
+}
+
+/* Adds what this rank keeps to the slot, before the last sum of the step. */
+static void add_kept(struct dt_parallel *p, size_t u)
+{
+    const enum dt_extent sums = sums_of(p);
+    struct dt_view kept = dt_owned_unit(p, DT_OWNED_GRADS, u);
+    p->exec.ops->add(p->exec.stream,
+                     dt_levels_cut(p, dt_unit_grads(p, u), DT_WHOLE, sums),
+                     dt_levels_cut(p, kept, p->kept.grads, sums));
+}
+
+/* Rounds the sum in a slot, or adds it, to what this rank keeps. */
+static void round_sum(struct dt_parallel *p, const struct dt_sum *sum,
+                      struct dt_view to, struct dt_view from)
+{
+    const struct dt_dither dither = {
+        .seed = p->options.seed,
+        .step = sum->micro_batch,
+        .first = dt_layout_number(p->layout, sum->unit) + from.offset -
+                 dt_unit_grads(p, sum->unit).offset,
+    };
+    p->exec.ops->add_dithered(p->exec.stream, to, from,
+                              !sum->first && !sum->final, &dither);
+}
+
+/* --- sums in slots --- */
+
 /* The gradients of unit u that this rank keeps are those of its group, or in
- * ddp of its share: sums them over groups, and in ddp brings all together.
+ * ddp of its share: sums them over groups, unless the slot has been, and in ddp
+ * brings all together.
  */
 static int end_sums(struct dt_parallel *p, size_t u, struct dt_error *err)
 {
     struct dt_view kept = dt_owned_unit(p, DT_OWNED_GRADS, u);
     struct dt_view share = dt_levels_cut(p, kept, p->kept.grads, DT_SHARE);
     p->reducing = true;
-    if (p->levels.across &&
+    if (p->levels.across && !rounds(p) &&
         dt_levels_sum_across(p, share, p->layout->units[u].offset, &p->reduced,
                              err) < 0)
         return -1;
@@ -44,16 +86,19 @@ static int take_sum(struct dt_parallel *p, struct dt_sum *sum,
     sum->open = false;
     if (dt_comm_wait(p->comm, sum->ticket, err) < 0)
         return -1;
-    enum dt_extent sums = p->kept.grads == DT_OWN ? DT_OWN : DT_SHARE;
+    enum dt_extent sums = rounds(p) && sum->final ? DT_OWN : sums_of(p);
     struct dt_view from =
         dt_levels_cut(p, dt_unit_grads(p, sum->unit), DT_WHOLE, sums);
     struct dt_view to = dt_levels_cut(
         p, dt_owned_unit(p, DT_OWNED_GRADS, sum->unit), p->kept.grads, sums);
-    if (sum->first)
+    if (rounds(p))
+        round_sum(p, sum, to, from);
+    else if (sum->first)
         ops->convert(p->exec.stream, to, from);
     else
         ops->add(p->exec.stream, to, from);
-    return sum->final && sums == DT_SHARE ? end_sums(p, sum->unit, err) : 0;
+    return sum->final && p->kept.grads != DT_OWN ? end_sums(p, sum->unit, err)
+                                                 : 0;
 }
 
 /* Units of different shapes share a slot, and padding must stay zero. */
@@ -132,9 +177,14 @@ static int start_sum(struct dt_parallel *p, size_t u, struct dt_error *err)
     struct dt_sum *sum = &p->sums[p->grads_slots.of[u]];
     struct dt_view unit = dt_unit_grads(p, u);
     size_t first = p->layout->units[u].offset;
-    *sum = (struct dt_sum){
-        .unit = u, .open = true, .first = p->first, .final = p->final};
-    return p->kept.grads == DT_OWN
+    *sum = (struct dt_sum){.unit = u,
+                           .micro_batch = p->micro_batch,
+                           .open = true,
+                           .first = p->first,
+                           .final = p->final};
+    if (rounds(p) && p->final && !p->first)
+        add_kept(p, u);
+    return p->kept.grads == DT_OWN || (rounds(p) && p->final)
                ? dt_levels_sum_own(p, unit, first, &sum->ticket, err)
                : dt_levels_sum_share(p, unit, &sum->ticket, err);
 }

@@ -131,8 +131,8 @@ static int stage_piece(struct dt_parallel *p, struct dt_update *update,
         dt_view_of(&p->staged_weights, p->options.compute), 0, back.count);
     update->on_host = true;
     update->step = dt_view_of(&p->scalars, DT_F64);
-    update->grads =
-        dt_view_slice(dt_view_of(&p->staged_grads, DT_F32), 0, grads.count);
+    update->grads = dt_view_slice(
+        dt_view_of(&p->staged_grads, p->options.grads), 0, grads.count);
     if (master)
         update->master = staged;
     else if (back.count > 0)

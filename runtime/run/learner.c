@@ -167,6 +167,7 @@ int dt_learner_init(struct dt_learner *learner,
     learner->exec = exec;
     learner->comm = comm;
     learner->compute = options->compute;
+    learner->state = parallel->state;
     if (create_engines(learner, parallel, err) < 0 ||
         find_places(learner, err) < 0 ||
         create_model(learner, options, err) < 0)
@@ -241,6 +242,7 @@ int dt_learner_update(struct dt_learner *learner, uint64_t number,
     int more;
     if (dt_parallel_update_begin(parallel, number, learner->step, err) < 0)
         return -1;
+    dt_optim_begin(learner->optim, number);
     while ((more = dt_parallel_update_next(parallel, &own, err)) > 0) {
         dt_optim_update(learner->optim, own.on_host, own.step, own.first,
                         own.master, own.weights, own.grads, own.m, own.v,

@@ -58,6 +58,8 @@ struct dt_learner {
                                      they are in one */
     struct dt_view *grads_at;     /* the same */
     enum dt_dtype compute;        /* of the model's weights */
+    enum dt_dtype state;          /* of those that are updated, and of moments
+                                   */
     struct dt_carried carried;    /* of the model's files */
     struct dt_model *model;
     struct dt_optim *optim;

@@ -46,20 +46,26 @@ static struct dt_range range_in(const struct dt_layout *model,
     return part;
 }
 
+/* to = from, in fp32, rounded to the nearest. */
+static void round_weights(struct dt_view to, struct dt_view from)
+{
+    const struct dt_exec host = dt_exec_cpu();
+    if (to.dtype == DT_F32)
+        memcpy(dt_view_data(to), dt_view_data(from), dt_view_bytes(from));
+    else
+        host.ops->convert(host.stream, to, from);
+}
+
 /* The range of unit u of random weights into `to`; the unit goes to `unit`. */
 static void make_frozen(const struct dt_frozen *from, size_t u,
                         struct dt_range part, struct dt_view unit,
                         struct dt_view to)
 {
-    const struct dt_exec host = dt_exec_cpu();
     memset(dt_view_data(unit), 0, unit.count * sizeof(float));
     dt_model_init_unit(from->config, from->model, u, unit, from->seed);
-    unit = dt_view_slice(unit, part.first - from->layout->units[u].offset,
-                         part.count);
-    if (to.dtype == DT_F32)
-        memcpy(dt_view_data(to), dt_view_data(unit), to.count * sizeof(float));
-    else
-        host.ops->convert(host.stream, to, unit);
+    round_weights(to, dt_view_slice(unit,
+                                    part.first - from->layout->units[u].offset,
+                                    part.count));
 }
 
 static int read_frozen(const struct dt_frozen *from, size_t u,
@@ -330,9 +336,8 @@ static int read_part(const struct dt_learner *learner,
                            source->seed);
     else if (make_adapter(learner, source, u, unit, err) < 0)
         return -1;
-    memcpy(dt_view_data(to),
-           dt_view_f32(unit) + (part.first - layout->units[u].offset),
-           part.count * sizeof(float));
+    round_weights(to, dt_view_slice(unit, part.first - layout->units[u].offset,
+                                    part.count));
     return is_new ? dt_weights_read(source->weights, there, to, err) : 0;
 }
 
@@ -348,8 +353,9 @@ static int load_part(struct dt_learner *learner, const struct source *source,
     struct dt_view unit = dt_view_slice(dt_view_of(room, DT_F32), 0, count);
     struct dt_view here = there;
     if (!learner->exec->device->is_host || !there.buf) {
-        here = dt_view_slice(dt_view_of(room, DT_F32), count, there.count);
-        memset(dt_view_data(here), 0, here.count * sizeof(float));
+        size_t first = count * sizeof(float) / dt_dtype_bytes(there.dtype);
+        here = dt_view_slice(dt_view_of(room, there.dtype), first, there.count);
+        memset(dt_view_data(here), 0, dt_view_bytes(here));
     }
     if (read_part(learner, source, kind, u, unit, here, err) < 0)
         return -1;

@@ -193,6 +193,21 @@ struct dt_view dt_layout_unit(const struct dt_layout *layout,
                : dt_view_slice(places->flat, unit->offset, unit->count);
 }
 
+size_t dt_layout_number(const struct dt_layout *layout, size_t u)
+{
+    size_t number = 0;
+    for (const struct dt_unit *unit = layout->units; unit < layout->units + u;
+         unit++) {
+        if (unit->param_count == 0)
+            continue;
+        const struct dt_param *last =
+            &layout->params[unit->first_param + unit->param_count - 1];
+        number += round_up(last->offset + last->count - unit->offset,
+                           DT_LAYOUT_ALIGN);
+    }
+    return number;
+}
+
 struct dt_range dt_layout_part(const struct dt_layout *layout, size_t u,
                                int part, int world)
 {

@@ -145,6 +145,12 @@ static inline bool dt_places_have(const struct dt_places *places, size_t u)
 struct dt_view dt_layout_unit(const struct dt_layout *layout,
                               const struct dt_places *places, size_t u);
 
+/* The number of the first element of unit u, the same for any number of ranks:
+ * padding that only several of them need does not count. A multiple of
+ * DT_LAYOUT_ALIGN.
+ */
+size_t dt_layout_number(const struct dt_layout *layout, size_t u);
+
 /* Elements of a flat buffer. */
 struct dt_range {
     size_t first, count;

@@ -59,6 +59,7 @@ static int allocate_run(struct dt_run *run,
         .beta2 = conf->optimizer.beta2,
         .eps = conf->optimizer.eps,
         .weight_decay = conf->optimizer.weight_decay,
+        .seed = conf->run.seed,
         .coupled = conf->optimizer.name == DT_CONF_ADAM,
         .decay_filter = conf->optimizer.decay_filter,
     };

@@ -200,7 +200,7 @@ int learner_update(struct learner *l, double scalars[DT_STEP_COUNT])
 {
     if (dt_parallel_finish(l->parallel, &l->err) < 0 ||
         dt_learner_judge(&l->own, l->options.max_norm, &l->err) < 0 ||
-        dt_learner_update(&l->own, 1, &l->err) < 0)
+        dt_learner_update(&l->own, ++l->updates, &l->err) < 0)
         return -1;
     return copy_wait(l, scalars, dt_view_data(l->step), dt_view_bytes(l->step));
 }

@@ -36,6 +36,7 @@ struct learner {
     const struct dt_layout *layout; /* of what is trained */
     struct dt_parallel *parallel;
     struct dt_view step;
+    uint64_t updates; /* so far */
     char start[4096], adapter_start[4096];
     struct dt_error err;
 };

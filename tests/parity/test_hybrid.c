@@ -122,6 +122,35 @@ static void when_micro_batches_are_added_decides_the_bits(void **state)
     reference_close(&r);
 }
 
+/* Gradients that are kept in bf16 are a group's until the last micro-batch. */
+static void so_are_those_in_bf16(void **state)
+{
+    static const struct trial_way ways[] = {
+        {DT_DDP, false, DT_WHEN_AUTO},
+        {DT_ZERO1, true, DT_WHEN_AUTO},
+        {DT_ZERO2, true, DT_WHEN_AUTO},
+        {DT_ZERO3, true, DT_WHEN_AUTO},
+    };
+    struct reference r;
+    if (!trial_has_ranks())
+        skip();
+    reference_open(&r, *state);
+    for (int w = 0; w < 2; w++) {
+        const struct trial trial = {
+            .reference = &r,
+            .options = {.compute = DT_BF16,
+                        .max_norm = 1,
+                        .parallel = {.state = DT_BF16,
+                                     .grads = DT_BF16,
+                                     .prefetch = 2,
+                                     .seed = 5}},
+            .micro_batches = w ? 1 : 3,
+        };
+        compare(&trial, w, ways, sizeof(ways) / sizeof(ways[0]));
+    }
+    reference_close(&r);
+}
+
 /* Weights and gradients are a group's, and the state of the optimizer, of which
  * each rank of the world has a part, is not on the device.
  */
@@ -245,6 +274,7 @@ int main(void)
         OF(a_hybrid_has_the_bits_of_ddp_in_two_levels, "llama"),
         OF(when_micro_batches_are_added_decides_the_bits, "llama"),
 #endif
+        OF(so_are_those_in_bf16, "gpt2"),
         OF(offloaded_state_of_a_hybrid_has_the_bits_of_ddp, "gpt2"),
         OF(without_groups_too, "gpt2"),
         OF(int8_has_the_same_bits_in_every_run, "gpt2"),

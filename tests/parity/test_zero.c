@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 #include <omp.h>
@@ -142,6 +143,46 @@ static void compare_tiers(const struct trial *like, enum dt_strategy s,
     trial_free(&without);
 }
 
+/* Weights, moments and gradients in bf16 are rounded with the same random bits,
+ * whoever has them. With several micro-batches, ddp alone adds them up before
+ * the sum over ranks.
+ */
+static void random_roundings_are_those_of_ddp(void **state)
+{
+    static const struct trial_way ways[] = {
+        {DT_DDP, false, DT_WHEN_AUTO},
+        {DT_ZERO1, false, DT_WHEN_AUTO},
+        {DT_ZERO2, false, DT_WHEN_AUTO},
+        {DT_ZERO3, false, DT_WHEN_AUTO},
+    };
+    struct reference r;
+    if (!trial_has_ranks() || !has_uring())
+        skip();
+    reference_open(&r, *state);
+    for (int world = 1; world <= 3; world++) {
+        struct trial trial = {
+            .reference = &r,
+            .options = {.compute = DT_BF16,
+                        .max_norm = 0.1,
+                        .parallel = {.wire = world == 2 ? DT_BF16 : DT_F32,
+                                     .state = DT_BF16,
+                                     .grads = world == 1 ? DT_F32 : DT_BF16,
+                                     .prefetch = 2,
+                                     .seed = 7}},
+            .micro_batches = 1,
+            .overflow = true,
+            .evaluates = true,
+        };
+        trial_compare(&trial, world, ways, 4);
+        trial.micro_batches = 3;
+        trial.options.parallel.grads = DT_BF16;
+        trial_compare(&trial, world, ways + (world > 1),
+                      (size_t)(world > 1 ? 3 : 4));
+        compare_tiers(&trial, world == 1 ? DT_ZERO1 : DT_ZERO3, world);
+    }
+    reference_close(&r);
+}
+
 /* With an overflow in the third step, with and without clipping. */
 static void every_tier_has_the_bits_of_none(void **state)
 {
@@ -174,6 +215,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         REFERENCE_LONG_TESTS(one_micro_batch),
         REFERENCE_LONG_TESTS(several_micro_batches),
+        {"random_roundings_are_those_of_ddp: llama",
+         random_roundings_are_those_of_ddp, NULL, NULL, "llama"},
         {"every_tier_has_the_bits_of_none: gpt2",
          every_tier_has_the_bits_of_none, NULL, NULL, "gpt2"},
 #ifndef SANITIZER /* as in REFERENCE_LONG_TESTS */
@@ -181,6 +224,7 @@ int main(void)
          every_tier_has_the_bits_of_none, NULL, NULL, "llama"},
 #endif
     };
+    cmocka_set_test_filter(getenv("DT_TEST_ONLY"));
     omp_set_num_threads(1); /* a child has none of its parent's threads */
     return cmocka_run_group_tests_name("zero", tests, NULL, NULL);
 }

@@ -169,13 +169,16 @@ static void compare_orders(const struct dt_layout *layout, size_t micro_batches)
     assert_int_equal(clock.count, engine.count);
 }
 
-/* Settings by number: strategies, slots, buckets, micro-batches and groups. */
-enum { SETTINGS = 4 * 2 * 2 * 3 };
+/* Settings by number: strategies, slots, buckets, micro-batches, groups, and
+ * types of gradients.
+ */
+enum { SETTINGS = 4 * 2 * 2 * 3 * 2 };
 
 static size_t choose_settings(int i)
 {
-    parallel.group = i / 16 > 0 ? 2 : 0;
-    parallel.hybrid = i / 16 == 2 && i % 4 != DT_DDP;
+    parallel.group = i / 16 % 3 > 0 ? 2 : 0;
+    parallel.hybrid = i / 16 % 3 == 2 && i % 4 != DT_DDP;
+    parallel.grads = i / 48 ? DT_BF16 : DT_F32;
     parallel.strategy = (enum dt_strategy)(i % 4);
     parallel.prefetch = i / 4 % 2 ? 3 : 2;
     parallel.bucket_bytes = i / 4 % 2 ? 60000 : 1;

@@ -104,13 +104,23 @@ static int create_rank(const struct dt_comm_world *world, void *arg)
     return same ? 0 : -1;
 }
 
+/* The third has weights, moments and gradients in bf16. */
+static const struct {
+    enum dt_dtype compute, state, grads;
+} precisions[] = {
+    {DT_F32, DT_F32, DT_F32},
+    {DT_BF16, DT_F32, DT_F32},
+    {DT_BF16, DT_BF16, DT_BF16},
+};
+enum { TYPES = sizeof(precisions) / sizeof(precisions[0]) };
+
 static void the_plan_is_what_create_allocates(void **state)
 {
-    static const enum dt_dtype types[] = {DT_F32, DT_BF16};
     static const int worlds[] = {1, 3};
     (void)state;
-    for (int i = 0; i < 8 * MODELS * 2; i++) {
-        int model = i / 16, world = worlds[i / 8 % 2];
+    for (int i = 0; i < 4 * TYPES * MODELS * 2; i++) {
+        int type = i / 4 % TYPES;
+        int model = i / 4 / TYPES / 2, world = worlds[i / 4 / TYPES % 2];
 #ifndef HAVE_GLOO
         if (world > 1)
             continue;
@@ -118,7 +128,9 @@ static void the_plan_is_what_create_allocates(void **state)
         struct dt_layout *layout = layout_of(model, world);
         struct trial t = {layout,
                           {.strategy = (enum dt_strategy)(i % 4),
-                           .compute = types[i / 4 % 2],
+                           .compute = precisions[type].compute,
+                           .state = precisions[type].state,
+                           .grads = precisions[type].grads,
                            .wire = DT_F32,
                            .prefetch = 3}};
         world_threads(world, create_rank, &t);
@@ -130,21 +142,24 @@ static void the_plan_is_what_create_allocates(void **state)
 static void the_plan_of_groups_is_what_create_allocates(void **state)
 {
     enum { STRATEGIES = 4, GROUPS = 3, WHENS = 3 };
-    static const enum dt_dtype types[] = {DT_F32, DT_BF16};
     (void)state;
 #ifndef HAVE_GLOO
     skip();
 #endif
     struct dt_layout *layout = layout_of(1, 4);
-    for (int i = 0; i < STRATEGIES * 2 * GROUPS * WHENS; i++) {
-        int group = i / 8 % GROUPS;
-        struct trial t = {layout,
-                          {.strategy = (enum dt_strategy)(i % STRATEGIES),
-                           .compute = types[i / STRATEGIES % 2],
-                           .prefetch = 2,
-                           .group = group > 0 ? 2 : 0,
-                           .hybrid = group == 2,
-                           .when = (enum dt_when)(i / 8 / GROUPS)}};
+    for (int i = 0; i < STRATEGIES * TYPES * GROUPS * WHENS; i++) {
+        int type = i / STRATEGIES % TYPES;
+        int group = i / STRATEGIES / TYPES % GROUPS;
+        struct trial t = {
+            layout,
+            {.strategy = (enum dt_strategy)(i % STRATEGIES),
+             .compute = precisions[type].compute,
+             .state = precisions[type].state,
+             .grads = precisions[type].grads,
+             .prefetch = 2,
+             .group = group > 0 ? 2 : 0,
+             .hybrid = group == 2,
+             .when = (enum dt_when)(i / STRATEGIES / TYPES / GROUPS)}};
         world_threads(4, create_rank, &t);
     }
     dt_layout_destroy(layout);
@@ -272,21 +287,24 @@ static void host_memory_and_files_are_planned_too(void **state)
     (void)state;
     if (!has_uring())
         skip();
-    for (int i = 0; i < 3 * 2 * 2 * 2 * 3; i++) {
+    for (int i = 0; i < 3 * TYPES * 2 * 2 * 3; i++) {
+        const int type = i / 3 % TYPES, way = i / 3 / TYPES;
         struct dt_layout *layout = layout_of(1, 1);
         const enum dt_strategy strategy = (enum dt_strategy)(DT_ZERO1 + i % 3);
         const struct dt_offload offload = {
-            .state = i / 6 % 2 ? DT_TIER_HOST : DT_TIER_FILE,
-            .ratio = i / 12 % 2 ? 1 : 0.4,
+            .state = way % 2 ? DT_TIER_HOST : DT_TIER_FILE,
+            .ratio = way / 2 % 2 ? 1 : 0.4,
             .tile = 3000000, /* no divisor of the 45 million */
-            .weights = (enum dt_tier)(i / 24),
+            .weights = (enum dt_tier)(way / 4),
             .path = drive(),
             .weights_path = drive(),
             .buffers = 2,
         };
         const struct trial t = {layout,
                                 {.strategy = strategy,
-                                 .compute = i / 3 % 2 ? DT_BF16 : DT_F32,
+                                 .compute = precisions[type].compute,
+                                 .state = precisions[type].state,
+                                 .grads = precisions[type].grads,
                                  .prefetch = 2,
                                  .offload = offload}};
         check_offload(&t);
@@ -375,6 +393,31 @@ static void bytes_are_those_of_the_formulas(void **state)
 /* A hybrid has weights and gradients of the world in each group of S: 6 or 8
  * bytes a parameter, and 12 s for the state of the optimizer.
  */
+/* Weights that are also what is updated, two moments and gradients, and slots
+ * for the gradients of a few units in fp32.
+ */
+static void in_bf16_a_parameter_takes_eight_bytes(void **state)
+{
+    (void)state;
+    for (int model = 0; model < MODELS; model++) {
+        struct dt_layout *layout = layout_of(model, 1);
+        const struct dt_parallel_options options = {
+            .compute = DT_BF16, .state = DT_BF16, .grads = DT_BF16};
+        const struct dt_parallel_bytes bytes =
+            dt_parallel_plan(layout, 1, &options);
+        const size_t psi = layout->count;
+        struct dt_slots slots;
+        assert_int_equal(dt_slots_init(&slots, layout, DT_GRADS_BLOCKS, NULL),
+                         0);
+        assert_int_equal(bytes.weights, 2 * psi);
+        assert_int_equal(bytes.master, 0);
+        assert_int_equal(bytes.moments, 4 * psi);
+        assert_int_equal(bytes.gradients, 2 * psi + 4 * slots.elements);
+        dt_slots_fini(&slots);
+        dt_layout_destroy(layout);
+    }
+}
+
 static void a_hybrid_needs_what_its_formula_says(void **state)
 {
     enum { WORLD = 64, GROUP = 8 };
@@ -460,6 +503,7 @@ int main(void)
         cmocka_unit_test(slots_are_shared_by_units_that_are_not_neighbors),
         cmocka_unit_test(the_plan_is_what_create_allocates),
         cmocka_unit_test(the_plan_of_groups_is_what_create_allocates),
+        cmocka_unit_test(in_bf16_a_parameter_takes_eight_bytes),
         cmocka_unit_test(frozen_weights_need_no_more_than_weights),
         cmocka_unit_test(bytes_are_those_of_the_formulas),
         cmocka_unit_test(a_hybrid_needs_what_its_formula_says),

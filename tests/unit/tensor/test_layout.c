@@ -59,6 +59,19 @@ static void parameters_are_aligned_and_units_padded(void **state)
     dt_layout_destroy(NULL);
 }
 
+/* Only what units are padded to for one rank counts. */
+static void elements_have_the_same_numbers_in_every_world(void **state)
+{
+    (void)state;
+    for (int world = 1; world < 8; world++) {
+        struct dt_layout *layout = two_units(world);
+        assert_int_equal(dt_layout_number(layout, 0), 0);
+        assert_int_equal(dt_layout_number(layout, 1), 128);
+        assert_int_equal(dt_layout_number(layout, 2), 128 + 384);
+        dt_layout_destroy(layout);
+    }
+}
+
 /* Parts have the units of the whole, their parameters at the same elements of
  * a unit, and nothing of others.
  */
@@ -209,6 +222,7 @@ int main(void)
         cmocka_unit_test(empty_units_are_passed_over),
         cmocka_unit_test(parts_have_names),
         cmocka_unit_test(parameters_are_aligned_and_units_padded),
+        cmocka_unit_test(elements_have_the_same_numbers_in_every_world),
         cmocka_unit_test(a_parameter_view_points_at_its_elements),
         cmocka_unit_test(joined_parameters_form_one_view),
         cmocka_unit_test(too_many_elements_are_refused),
