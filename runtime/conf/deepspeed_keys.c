@@ -49,6 +49,8 @@
 /* Why keys are refused. */
 #define NOT_SUPPORTED "not supported: remove it"
 #define HAS_MASTER "not supported: weights and the optimizer are kept in fp32"
+#define BF16_STATE                                                             \
+    "not supported: write optimizer.state_dtype: bf16, which rounds at random"
 
 const struct dt_deepspeed_key dt_deepspeed_keys[] = {
     /* Batch, clipping, reports */
@@ -138,8 +140,8 @@ const struct dt_deepspeed_key dt_deepspeed_keys[] = {
     NO_EFFECT("bf16.immediate_grad_update", IN_PLACE),
     ALWAYS("bf16.check_grad_overflow", "true",
            "a step whose gradients are not finite is never taken"),
-    REFUSED("bf16.bf16_master_weights_and_grads", HAS_MASTER),
-    REFUSED("bf16.bf16_optimizer_states", HAS_MASTER),
+    REFUSED("bf16.bf16_master_weights_and_grads", BF16_STATE),
+    REFUSED("bf16.bf16_optimizer_states", BF16_STATE),
     REFUSED("amp", "not supported: write bf16: {\"enabled\": true}"),
     REFUSED("torch_autocast", "not supported: write bf16: {\"enabled\": true}"),
     SET("communication_data_type", "precision.reduce_dtype"),
@@ -147,7 +149,7 @@ const struct dt_deepspeed_key dt_deepspeed_keys[] = {
               "rows are not divided over ranks"),
     SECTION("data_types"),
     MUST_BE("data_types.grad_accum_dtype", "fp32 float32",
-            "not supported: gradients are summed in fp32"),
+            "not supported: write precision.grad_accum_dtype"),
     NO_EFFECT("data_types.param_dtype", "weights are read in any type"),
     NO_EFFECT("data_types.buffer_dtype", "the models have no buffers"),
     ALWAYS("prescale_gradients", "false", ONE_DIVISION),

@@ -256,6 +256,24 @@ static bool offer_strategy(struct offers *offers,
     return false;
 }
 
+/* Offers to keep the state of the optimizer in bf16. */
+static bool offer_bf16(struct offers *offers,
+                       const struct dt_model_options *options)
+{
+    struct dt_spec other = *offers->spec;
+    struct offers of_other = *offers;
+    of_other.spec = &other;
+    if (options->compute != DT_BF16 || dt_spec_state_type(&other) == DT_BF16 ||
+        dt_learner_adapts(&other.learner))
+        return false;
+    other.conf.optimizer.state_dtype = DT_CONF_BF16;
+    other.conf.precision.grad_accum_dtype = DT_CONF_BF16;
+    if (!add_offer(&of_other, options, "optimizer.state_dtype: bf16"))
+        return false;
+    snprintf(offers->text, sizeof(offers->text), "%s", of_other.text);
+    return true;
+}
+
 /* Offers to keep the state of the optimizer elsewhere. */
 static bool offer_offload(struct offers *offers,
                           const struct dt_model_options *options)
@@ -263,7 +281,8 @@ static bool offer_offload(struct offers *offers,
     struct dt_spec other = *offers->spec;
     const bool host = other.exec.device->is_host;
     char what[128];
-    struct offers of_other = {.spec = &other, .most = offers->most};
+    struct offers of_other = *offers;
+    of_other.spec = &other;
     if (other.conf.distributed.offload_optimizer.device != DT_CONF_OFFLOAD_NONE)
         return false;
     other.conf.distributed.offload_optimizer.device =
@@ -293,11 +312,14 @@ static void offer_all(struct offers *offers,
     if (!options->recompute &&
         add_offer(offers, &less, "model.gradient_checkpointing: true"))
         found = true;
-    found = found || offer_batch(offers, *options, "") ||
-            (!options->recompute &&
-             offer_batch(offers, less,
-                         " and model.gradient_checkpointing: true")) ||
-            offer_offload(offers, options);
+    found =
+        found || offer_batch(offers, *options, "") ||
+        (!options->recompute &&
+         offer_batch(offers, less, " and model.gradient_checkpointing: true"));
+    if (!found) {
+        found = offer_bf16(offers, options);
+        found = offer_offload(offers, options) || found;
+    }
     used = strlen(offers->text);
     if (offers->spec->exec.device->is_host && local_size > 1 && total <= node)
         snprintf(offers->text + used, sizeof(offers->text) - used,

@@ -64,17 +64,18 @@ static size_t count_bytes(const struct dt_spec *spec, enum dt_dtype compute,
     const enum dt_dtype stored = dt_spec_stored_type(spec, compute);
     const size_t element = dt_dtype_bytes(stored);
     const size_t world = (size_t)spec->world;
-    /* m, v, and fp32 weights beside rounded ones */
-    const size_t kinds = conf->checkpoint.only_model ? 0
-                         : stored == DT_F32          ? 2
-                                                     : 3;
+    /* m, v, and the weights that are updated beside rounded ones */
+    const size_t kinds = conf->checkpoint.only_model          ? 0
+                         : dt_spec_rounds_saved(spec, stored) ? 3
+                                                              : 2;
+    const size_t each = dt_dtype_bytes(dt_spec_state_type(spec));
     /* what comes with tensors: texts, and lines of the headers of files */
     const size_t headers = 1 << 16, entry = 256;
     size_t mine = 0;
     *all = 0;
     for (size_t i = 0; i < 2 && learners[i]->layout; i++) {
         const struct dt_layout *model = saved_layout(learners[i]);
-        const size_t state = learners[i]->layout->count * kinds * sizeof(float);
+        const size_t state = learners[i]->layout->count * kinds * each;
         *all += model->param_total * element + state;
         mine += headers + model->param_count * (kinds + 1) * entry;
         mine +=

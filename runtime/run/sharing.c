@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "run/numerics.h"
 #include "run/sharing.h"
 
 /* --- the configuration --- */
@@ -321,6 +322,8 @@ struct dt_parallel_options dt_spec_parallel_options(const struct dt_spec *spec,
     struct dt_parallel_options options = {
         .strategy = strategy_of(spec),
         .compute = compute,
+        .state = dt_spec_state_type(spec),
+        .grads = dt_run_dtype(conf->precision.grad_accum_dtype),
         .wire = conf->precision.reduce_bf16 ? DT_BF16 : DT_F32,
         .bucket_bytes = (size_t)conf->distributed.bucket_cap_mb << 20,
         .prefetch = slots_of_blocks(conf, &spec->learner),

@@ -300,6 +300,16 @@ double dt_flops_per_token(const struct dt_spec *spec)
     return flops;
 }
 
+enum dt_dtype dt_spec_state_type(const struct dt_spec *spec)
+{
+    return dt_run_dtype(spec->conf.optimizer.state_dtype);
+}
+
+bool dt_spec_rounds_saved(const struct dt_spec *spec, enum dt_dtype stored)
+{
+    return stored != DT_F32 && stored != dt_spec_state_type(spec);
+}
+
 enum dt_dtype dt_spec_stored_type(const struct dt_spec *spec,
                                   enum dt_dtype compute)
 {

@@ -137,6 +137,12 @@ int dt_spec_critic_resolve(struct dt_spec *spec, struct dt_error *err);
 enum dt_dtype dt_spec_stored_type(const struct dt_spec *spec,
                                   enum dt_dtype compute);
 
+/* The type of the weights that are updated, and of AdamW's moments. */
+enum dt_dtype dt_spec_state_type(const struct dt_spec *spec);
+
+/* Whether weights that are saved in this type lose bits that AdamW has. */
+bool dt_spec_rounds_saved(const struct dt_spec *spec, enum dt_dtype stored);
+
 /* The options of the critic's model, from those of the learner's. */
 struct dt_model_options dt_spec_critic_options(
     const struct dt_spec *spec, const struct dt_model_options *options);

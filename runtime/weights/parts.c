@@ -53,7 +53,6 @@ static struct dt_ckpt_tensor make_tensor(const struct dt_layout *layout,
                   : asprintf(&name, "%s%s[%zu:%zu]", prefixes[kind],
                              param->name, first, first + range.count);
     tensor.name = n < 0 ? NULL : name;
-    tensor.stored = DT_F32;
     if (!whole) {
         tensor.ndim = 1;
         tensor.shape[0] = range.count;
@@ -80,6 +79,7 @@ struct dt_ckpt_tensor *dt_parts_list(const struct dt_layout *layout, int part,
             tensors[n].view =
                 dt_view_slice(parts[(size_t)kind * layout->unit_count + u],
                               range.first - own.first, range.count);
+            tensors[n].stored = tensors[n].view.dtype;
             full = !tensors[n++].name;
         }
     *count = n;

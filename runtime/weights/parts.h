@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parts.h - the files of a checkpoint with AdamW's moments and fp32 weights
+ * parts.h - the files of a checkpoint with AdamW's moments and weights
  *
  * Rank r of W writes optim-rank-<r>-of-<W>.safetensors with the part of each
  * unit that it owns, which need not be part r of it (dt_layout_part). A
@@ -62,9 +62,9 @@ int dt_parts_have(const struct dt_parts *parts, int kind, struct dt_error *err);
 int dt_parts_have_some(const struct dt_parts *parts, int kind,
                        struct dt_error *err);
 
-/* Reads the elements `range` of a kind that are there into the view, which has
- * room for as many floats; padding stays as it is. -1: EX_IOERR, EX_DATAERR
- * naming the first tensor that is not finite.
+/* Reads the elements `range` of a kind that are there into the view, of as
+ * many, rounded if it is of a narrower type; padding stays as it is. -1:
+ * EX_IOERR, EX_DATAERR naming the first tensor that is not finite.
  */
 int dt_parts_read(const struct dt_parts *parts, int kind, struct dt_range range,
                   struct dt_view to, struct dt_error *err);

@@ -93,7 +93,6 @@ logging.wandb.notes
 logging.wandb.project
 logging.wandb.tags
 model.reward_path
-precision.grad_accum_dtype
 precision.opt_level
 reward.secrets_from
 rollout.repetition_penalty

@@ -72,7 +72,7 @@ layers() {
                 "loss model ops optim parallel report reward rollout tensor " \
                 "tokenizer tokenizer/chat trace weights")
             layer("run/dir", "base contract history run")
-            layer("run/reference", "base ckpt run weights")
+            layer("run/reference", "base ckpt run tensor weights")
             layer("sampling", "base ckpt rollout run run/dir run/reference " \
                 "segment tokenizer/chat")
             layer("algo", "base loss model run run/dir run/reference sampling")

@@ -205,6 +205,7 @@ check_PROGRAMS += \
 	tests/unit/trace/test_trace \
 	tests/unit/train/test_adapter_run \
 	tests/unit/train/test_best \
+	tests/unit/train/test_bf16_state \
 	tests/unit/train/test_copies \
 	tests/unit/train/test_costs \
 	tests/unit/train/test_energy \

@@ -35,8 +35,23 @@ static struct clash find_clash(const struct dt_conf *conf, int device)
     return none;
 }
 
+/* Weights in bf16 are those that passes read. */
+static void settle_state(struct dt_conf *conf)
+{
+    const bool bf16 = conf->optimizer.state_dtype == DT_CONF_BF16;
+    if (bf16 && conf->precision.compute == DT_CONF_AUTO_DTYPE) {
+        conf->precision.compute = DT_CONF_BF16;
+        dt_conf_is_left(conf, "precision.compute");
+    }
+    if (conf->precision.grad_accum_dtype == DT_CONF_AUTO_DTYPE) {
+        conf->precision.grad_accum_dtype = conf->optimizer.state_dtype;
+        dt_conf_is_left(conf, "precision.grad_accum_dtype");
+    }
+}
+
 static void settle_compute(struct dt_conf *conf, int device)
 {
+    settle_state(conf);
     if (conf->precision.compute == DT_CONF_AUTO_DTYPE &&
         device != DT_CONF_AUTO_DEVICE) {
         conf->precision.compute =
@@ -121,11 +136,28 @@ static void check_scaler(struct dt_conf_draft *draft)
                 conf->precision.initial_scale_power);
 }
 
+static void check_state(struct dt_conf_draft *draft)
+{
+    const struct dt_conf *conf = draft->conf;
+    if (conf->optimizer.state_dtype == DT_CONF_BF16 &&
+        conf->precision.compute != DT_CONF_BF16)
+        PROBLEM(draft, "optimizer.state_dtype",
+                "bf16 are the weights that passes read, so it needs "
+                "precision.compute: bf16");
+    if (conf->precision.grad_accum_dtype == DT_CONF_BF16 &&
+        conf->distributed.reduce_each_micro_step == DT_CONF_FALSE)
+        PROBLEM(draft, "distributed.reduce_each_micro_step",
+                "gradients that are summed in bf16 are reduced in each "
+                "micro-batch: remove it, or write precision.grad_accum_dtype: "
+                "fp32");
+}
+
 void dt_conf_check_precision(struct dt_conf_draft *draft)
 {
     const struct dt_conf *conf = draft->conf;
     struct clash clash = find_clash(conf, conf->run.device);
     check_scaler(draft);
+    check_state(draft);
     if (clash.path)
         PROBLEM(draft, clash.path, "%s", clash.text);
     if (conf->precision.tf32 && conf->run.device == DT_CONF_CPU)

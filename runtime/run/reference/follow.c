@@ -21,6 +21,7 @@
 #include "base/fault.h"
 #include "run/reference/reference.h"
 #include "run/run.h"
+#include "tensor/half.h"
 #include "weights/parts.h"
 
 bool dt_run_reference_follows(const struct dt_run *run)
@@ -30,12 +31,16 @@ bool dt_run_reference_follows(const struct dt_run *run)
 
 /* --- after a step --- */
 
-/* to = alpha * from + (1 - alpha) * to */
-static void mix(float *to, const float *from, size_t count, double alpha)
+/* to = alpha * from + (1 - alpha) * to; `from` is in fp32 or bf16 */
+static void mix(float *to, const void *from, enum dt_dtype type, size_t count,
+                double alpha)
 {
     const float share = (float)alpha, rest = (float)(1.0 - alpha);
+    const float *wide = from;
+    const uint16_t *half = from;
     for (size_t i = 0; i < count; i++)
-        to[i] = share * from[i] + rest * to[i];
+        to[i] = share * (type == DT_BF16 ? dt_bf16_to_f32(half[i]) : wide[i]) +
+                rest * to[i];
 }
 
 /* Waits until all queued copies are done. */
@@ -87,13 +92,15 @@ static int move_part(struct dt_run *run, size_t u, struct dt_error *err)
     struct dt_view there = dt_parallel_part(reference, DT_OWNED_MASTER, u);
     struct dt_view from =
         dt_parallel_part(run->learner.parallel, DT_OWNED_MASTER, u);
-    float *to = (float *)(moved + 1), *model = to + there.count;
+    float *to = (float *)(moved + 1);
+    void *model = to + there.count;
     if (moved->halves == 2 * u && from.count > 0) {
         if (dt_parallel_get(reference, there, to, err) < 0 ||
             dt_parallel_get(run->learner.parallel, from, model, err) < 0 ||
             wait_copies(run, err) < 0)
             return -1;
-        mix(to, model, there.count, dt_run_sync_ref(&run->spec.conf)->alpha);
+        mix(to, model, from.dtype, there.count,
+            dt_run_sync_ref(&run->spec.conf)->alpha);
         in_order();
         moved->halves++;
         in_order();

@@ -31,11 +31,12 @@ struct fetch {
     struct dt_run *run;
     struct dt_learner *learner;
     const struct dt_ckpt_tensor *tensors; /* those of the model, else NULL */
-    bool master;                          /* gather fp32 weights */
+    bool master;                          /* gather updated weights */
     size_t unit;           /* the gathered unit; unit_count: none yet */
     struct dt_view view;   /* of it, in host memory */
     struct dt_buffer *buf; /* room for a unit if the device is not the host */
-    struct dt_view room;   /* for values that the host cannot see in place */
+    struct dt_view room;   /* for values that the host cannot see in place; of
+                              any type */
     bool lost;             /* the device or a peer failed */
 };
 
@@ -55,6 +56,17 @@ static int bring_unit(struct fetch *fetch, struct dt_view view,
     return dt_run_wait(fetch->run, err);
 }
 
+/* The first `count` elements of a type in memory for another one. */
+static struct dt_view use_room(struct dt_view room, enum dt_dtype type,
+                               size_t count)
+{
+    const size_t was = dt_dtype_bytes(room.dtype), is = dt_dtype_bytes(type);
+    room.offset = room.offset * was / is;
+    room.count = room.count * was / is;
+    room.dtype = type;
+    return dt_view_slice(room, 0, count);
+}
+
 /* The same for a slice of this rank's part, which may be in tiles. */
 static int bring_part(struct fetch *fetch, struct dt_view part,
                       struct dt_view *here, struct dt_error *err)
@@ -62,7 +74,7 @@ static int bring_part(struct fetch *fetch, struct dt_view part,
     *here = part;
     if (part.buf && fetch->run->spec.exec.device->is_host)
         return 0;
-    *here = dt_view_slice(fetch->room, 0, part.count);
+    *here = use_room(fetch->room, part.dtype, part.count);
     if (dt_parallel_get(fetch->learner->parallel, part, dt_view_data(*here),
                         err) < 0)
         return -1;
@@ -182,7 +194,7 @@ static int add_model(struct fetch *fetch, struct dt_ckpt_writer *writer,
         .layout = layout,
         .param_count = layout->param_count - apart,
         .carried = &learner->carried,
-        .weights = {.dtype = fetch->master ? DT_F32 : learner->compute},
+        .weights = {.dtype = fetch->master ? learner->state : learner->compute},
         .stored = stored,
         .max_shard_bytes = (size_t)conf->checkpoint.max_shard_size,
         .tokenizer = dt_run_tokenizer_dir(conf),
@@ -206,8 +218,8 @@ static struct dt_view part_of(const struct fetch *fetch, size_t kind, size_t u)
                                   u);
 }
 
-/* Adds AdamW's state, fp32 weights if the model's files have rounded ones, and
- * a reference that follows the model.
+/* Adds AdamW's state, its weights if the model's files have rounded ones, and a
+ * reference that follows the model.
  */
 static int add_parts(struct fetch *fetch, struct dt_ckpt_writer *writer,
                      struct dt_error *err)
@@ -227,8 +239,9 @@ static int add_parts(struct fetch *fetch, struct dt_ckpt_writer *writer,
         tensors = dt_parts_list(
             learner->spec->layout, dt_parallel_index(learner->parallel),
             run->spec.world,
-            stored_type(run) == DT_F32 ? DT_OWNED_M : DT_OWNED_MASTER, end,
-            parts, &count, err);
+            dt_spec_rounds_saved(&run->spec, stored_type(run)) ? DT_OWNED_MASTER
+                                                               : DT_OWNED_M,
+            end, parts, &count, err);
     else
         dt_error_set(err, EX_OSERR, "out of memory");
     dt_parts_name(name, run->spec.rank, run->spec.world);
@@ -251,14 +264,20 @@ static int add_progress(struct dt_run *run, struct dt_ckpt_writer *writer,
 }
 
 /* Makes room in host memory for the largest part. If the device is the host,
- * the gradients of that unit, no longer in use, are the room.
+ * the gradients of that unit, no longer in use, are the room, unless they are
+ * narrower.
  */
 static int make_room(struct fetch *fetch, struct dt_error *err)
 {
     const struct dt_learner *learner = fetch->learner;
     const struct dt_layout *layout = learner->spec->layout;
     size_t largest = 0;
-    if (!learner->exec->device->is_host) {
+    for (size_t u = 1; u < layout->unit_count; u++)
+        if (layout->units[u].count > layout->units[largest].count)
+            largest = u;
+    fetch->room = dt_parallel_part(learner->parallel, DT_OWNED_GRADS, largest);
+    if (!learner->exec->device->is_host ||
+        dt_dtype_bytes(fetch->room.dtype) < dt_dtype_bytes(learner->state)) {
         fetch->buf = dt_buffer_create(
             &dt_cpu, dt_learner_unit_elements(learner) * sizeof(float),
             "a unit", err);
@@ -266,10 +285,6 @@ static int make_room(struct fetch *fetch, struct dt_error *err)
             fetch->room = dt_view_of(fetch->buf, DT_F32);
         return fetch->buf ? 0 : -1;
     }
-    for (size_t u = 1; u < layout->unit_count; u++)
-        if (layout->units[u].count > layout->units[largest].count)
-            largest = u;
-    fetch->room = dt_parallel_part(learner->parallel, DT_OWNED_GRADS, largest);
     return 0;
 }
 
@@ -283,17 +298,19 @@ bool dt_run_saves_model_alone(const struct dt_run *run)
 size_t dt_run_checkpoint_bytes(struct dt_run *run)
 {
     enum dt_dtype stored = stored_type(run);
-    size_t optim = stored == DT_F32 ? 2 : 3;
+    size_t kinds = dt_spec_rounds_saved(&run->spec, stored) ? 3 : 2;
+    size_t optim = kinds * dt_dtype_bytes(dt_spec_state_type(&run->spec));
     size_t saved = 0, trained = 0;
     const struct dt_learner *learner;
-    optim += dt_run_reference_follows(run);
+    if (dt_run_reference_follows(run))
+        optim += sizeof(float);
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++) {
         saved += saved_layout(learner)->param_total;
         trained += learner->spec->layout->param_total;
     }
     if (dt_run_saves_model_alone(run))
         optim = 0;
-    return saved * dt_dtype_bytes(stored) + trained * optim * sizeof(float);
+    return saved * dt_dtype_bytes(stored) + trained * optim;
 }
 
 /* Adds this rank's files of a learner. *lost: the other ranks must not wait for

@@ -276,6 +276,52 @@ static void seventy_billion_parameters_need_no_gpu(void **state)
     rmdir("model");
 }
 
+static void write_model(const char *sizes)
+{
+    char text[512];
+    snprintf(text, sizeof(text),
+             "{\"model_type\": \"llama\", \"rms_norm_eps\": 1e-5,"
+             "\"max_position_embeddings\": 8192, %s}",
+             sizes);
+    write_file("model/config.json", text);
+}
+
+/* One GPU, with the state of the optimizer in this type. */
+static int plan_alone(const char *type, const char *memory)
+{
+    char text[512], args[64];
+    snprintf(text, sizeof(text),
+             "algorithm: sft\n"
+             "data: {train: train.txt, max_length: 2048}\n"
+             "model: {config_path: model, gradient_checkpointing: true}\n"
+             "optimizer.state_dtype: %s\n"
+             "training.per_device_batch_size: 2\n",
+             type);
+    write_file("t.yaml", text);
+    snprintf(args, sizeof(args), "--gpu-memory %s t.yaml", memory);
+    return plan(args);
+}
+
+/* What is left of 80 GB once CUDA has its own, and of 24 GB. */
+static void in_bf16_large_models_fit_on_one_gpu(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir("model", 0777), 0);
+    write_model("\"vocab_size\": 128256, \"hidden_size\": 4096,"
+                "\"intermediate_size\": 14336, \"num_hidden_layers\": 32,"
+                "\"num_attention_heads\": 32, \"num_key_value_heads\": 8");
+    assert_int_equal(plan_alone("fp32", "78GB"), EX_CONFIG);
+    assert_int_equal(plan_alone("bf16", "78GB"), 0);
+    write_model("\"vocab_size\": 151936, \"hidden_size\": 1536,"
+                "\"intermediate_size\": 8960, \"num_hidden_layers\": 28,"
+                "\"tie_word_embeddings\": true,"
+                "\"num_attention_heads\": 12, \"num_key_value_heads\": 2");
+    assert_int_equal(plan_alone("fp32", "23GB"), EX_CONFIG);
+    assert_int_equal(plan_alone("bf16", "23GB"), 0);
+    unlink("model/config.json");
+    rmdir("model");
+}
+
 /* 12 bytes an element of a rank's parts go to host memory, or to a file. */
 static void offload_is_planned_with_what_it_moves(void **state)
 {
@@ -490,6 +536,7 @@ int main(void)
         cmocka_unit_test(launch_gives_the_size_unless_an_option_does),
         cmocka_unit_test(a_world_of_one_has_no_other_strategies),
         cmocka_unit_test(seventy_billion_parameters_need_no_gpu),
+        cmocka_unit_test(in_bf16_large_models_fit_on_one_gpu),
         cmocka_unit_test(offload_is_planned_with_what_it_moves),
         cmocka_unit_test(what_the_file_says_is_planned_even_if_it_does_not_fit),
         cmocka_unit_test(mistakes_of_the_file_are_found),

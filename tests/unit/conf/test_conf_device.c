@@ -234,6 +234,35 @@ static void the_keys_given_choose_the_loss_scaler(void **state)
     }
 }
 
+/* Weights in bf16 are those that passes read, on any device. */
+static void the_state_decides_what_auto_becomes(void **state)
+{
+    static const struct {
+        const char *lines;
+        enum dt_conf_dtype state, compute, grads;
+    } cases[] = {
+        {"run.device: cpu\n", DT_CONF_FP32, DT_CONF_FP32, DT_CONF_FP32},
+        {"run.device: cpu\noptimizer.state_dtype: bf16\n", DT_CONF_BF16,
+         DT_CONF_BF16, DT_CONF_BF16},
+        {"optimizer.state_dtype: bf16\n", DT_CONF_BF16, DT_CONF_BF16,
+         DT_CONF_BF16},
+        {"optimizer.state_dtype: bf16\ngrad_accum_dtype: fp32\n", DT_CONF_BF16,
+         DT_CONF_BF16, DT_CONF_FP32},
+        {"run.device: cuda\ngrad_accum_dtype: bf16\n", DT_CONF_FP32,
+         DT_CONF_BF16, DT_CONF_BF16},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[256];
+        snprintf(text, sizeof(text), LEAST "%s", cases[i].lines);
+        struct dt_conf *conf = load_good(text, "");
+        assert_int_equal(conf->optimizer.state_dtype, cases[i].state);
+        assert_int_equal(conf->precision.compute, cases[i].compute);
+        assert_int_equal(conf->precision.grad_accum_dtype, cases[i].grads);
+        dt_conf_destroy(conf);
+    }
+}
+
 static void only_bf16_gradients_are_reduced_in_16_bits(void **state)
 {
     struct dt_conf *conf =
@@ -258,9 +287,15 @@ static void invalid_precision_settings_are_refused(void **state)
         {LEAST "fp16_opt_level: O3\n",
          "t.yaml:5:17: precision.opt_level: O3 is not supported yet: it "
          "needs training without fp32 weights\n"},
-        {LEAST "grad_accum_dtype: compute\n",
-         "t.yaml:5:19: precision.grad_accum_dtype: compute is not supported "
-         "yet: it needs sums of gradients in 16 bits\n"},
+        {LEAST "fp16: true\noptimizer.state_dtype: bf16\n",
+         "t.yaml:6:24: optimizer.state_dtype: bf16 are the weights that passes "
+         "read, so it needs precision.compute: bf16\n"},
+        {LEAST "grad_accum_dtype: bf16\n"
+               "distributed: {strategy: zero2, reduce_each_micro_step: "
+               "false}\n",
+         "t.yaml:6:56: distributed.reduce_each_micro_step: gradients that are "
+         "summed in bf16 are reduced in each micro-batch: remove it, or write "
+         "precision.grad_accum_dtype: fp32\n"},
         {LEAST "fp16: true\nloss_scaler: static\n",
          "t.yaml:6:14: precision.loss_scaler: static needs "
          "precision.loss_scale\n"},
@@ -292,6 +327,7 @@ int main(void)
         cmocka_unit_test(tf32_without_effect_is_warned_of),
         cmocka_unit_test(every_spelling_of_compute_precision_is_understood),
         cmocka_unit_test(the_keys_given_choose_the_loss_scaler),
+        cmocka_unit_test(the_state_decides_what_auto_becomes),
         cmocka_unit_test(only_bf16_gradients_are_reduced_in_16_bits),
         cmocka_unit_test(invalid_precision_settings_are_refused),
     };

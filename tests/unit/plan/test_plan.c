@@ -357,6 +357,22 @@ static void offload_is_counted_and_offered_when_nothing_less_fits(void **state)
              (double)total / 1e6);
     if (!strstr(err.text, want))
         fail_msg("%s", err.text);
+
+    /* so is bf16, where that is enough */
+    spec.conf.optimizer.state_dtype = DT_CONF_BF16;
+    spec.conf.precision.grad_accum_dtype = DT_CONF_BF16;
+    struct dt_plan bf16 = dt_plan_make(&spec, &little);
+    spec.conf.optimizer.state_dtype = DT_CONF_FP32;
+    spec.conf.precision.grad_accum_dtype = DT_CONF_FP32;
+    assert_int_equal(bf16.weights + bf16.master + bf16.optimizer, 6 * count);
+    assert_int_equal(
+        dt_plan_check(&spec, &little, dt_plan_total(&bf16), 1, &err), -1);
+    snprintf(want, sizeof(want),
+             "what would fit: optimizer.state_dtype: bf16 (%.1f MB); or "
+             "distributed.offload_optimizer.device: nvme",
+             (double)dt_plan_total(&bf16) / 1e6);
+    if (!strstr(err.text, want))
+        fail_msg("%s", err.text);
     dt_layout_destroy(spec.learner.layout);
     spec.learner.layout = layout;
     spec.learner.config = small;

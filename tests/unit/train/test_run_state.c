@@ -39,6 +39,8 @@ int __wrap_dt_learner_divide(struct dt_learner_spec *spec, int world,
 
 /* --- the claims --- */
 
+#define STATE16 "optimizer.state_dtype: bf16\n"
+
 static void a_step_is_ended_wherever_it_was(void **state)
 {
     static const struct lost lost[] = {
@@ -84,6 +86,7 @@ static void so_it_is_for_all_that_is_trained(void **state)
 {
     static const char *const lines[] = {
         TEXT BF16,
+        TEXT STATE16,
         TEXT "precision: {compute: fp16, loss_scale_window: 2}\n",
         "algorithm: sft\nmodel.path: base\n" LORA ROWS_HELD TAKE,
         PAIRS,
@@ -121,6 +124,7 @@ static void ranks_end_a_step_together(void **state)
     CHECK(2, TEXT STRATEGY("zero2") BF16, apart);
     CHECK(2, PAIRS STRATEGY("zero3"), apart);
     CHECK(2, TEXT STRATEGY("zero3") BF16, apart);
+    CHECK(2, TEXT STRATEGY("zero1") STATE16, apart);
 }
 
 static void groups_of_ranks_do_so(void **state)
