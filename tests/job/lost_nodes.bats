@@ -180,8 +180,8 @@ part() {
     at=$EPOCHREALTIME
     for one in ${sides[0]}; do
         for other in ${sides[1]}; do
-            dt_run --node n$one ip route add blackhole 10.11.12.$other
-            dt_run --node n$other ip route add blackhole 10.11.12.$one
+            dt_run --node "n$one" ip route add blackhole "10.11.12.$other"
+            dt_run --node "n$other" ip route add blackhole "10.11.12.$one"
         done
     done
 }
@@ -194,7 +194,7 @@ one_side() {
     tell "$1"
     (($(grep -c "$2: all ranks start again" "$1.log") == 1))
     for node in "${@:3}"; do
-        dt_wait_for 10 no_workers n$node
+        dt_wait_for 10 no_workers "n$node"
     done
     (($(find "$1.out/.epochs" -name '*-2' | wc -l) == 1))
 }
