@@ -2,17 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # lost_nodes.sh [LOSSES [CASE]...]: does a step survive the loss of its nodes?
 #
-# Each CASE (spare, zero, fewer, leader, keeper, return, halves; all by default)
-# trains undisturbed, and then LOSSES times (3), each on a new cluster of 4
-# nodes, while a node is lost at a random moment:
+# Each CASE (spare, zero, fewer, leader, both, keeper, return, halves, three; all
+# by default) trains undisturbed, and then LOSSES times (3), each on a new
+# cluster of 4 nodes, while a node is lost at a random moment:
 #
 #     spare   a node with ranks loses power, a spare takes its place, in ddp
 #     zero    the same in zero2
 #     fewer   the same without a spare
 #     leader  the node of the leader loses power, with a spare
+#     both    the leader's node loses power, and soon after it the next leader's
 #     keeper  a keeper is killed, with a spare
 #     return  a node loses power, and comes back when it is out of the job
 #     halves  two nodes and two do not hear each other
+#     three   three nodes do not hear the leader
 #
 # Prints for each case how many runs have gone on and ended well, how many have the final
 # bits of the undisturbed run, how often both halves have gone on, and the
@@ -23,7 +25,7 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 losses=${1:-3}
 shift
-(($# > 0)) || set -- spare zero fewer leader keeper return halves
+(($# > 0)) || set -- spare zero fewer leader both keeper return halves three
 work=$(mktemp -d /tmp/disttrain-nodes.XXXXXX)
 cluster=nodes$$
 devcluster() {
@@ -48,7 +50,8 @@ config() {
     case $1 in
     zero) strategy=zero2 ;;
     fewer) launch="nodes: 2, ntasks_per_node: 2, min_ranks: 2" ;;
-    halves) launch="nodes: 4, ntasks_per_node: 1, min_ranks: 2" ;;
+    halves | three) launch="nodes: 4, ntasks_per_node: 1, min_ranks: 2" ;;
+    both) launch="nodes: 2, ntasks_per_node: 2, spares: 2" ;;
     esac
     cat >"$2.yaml" <<END
 algorithm: sft
@@ -66,15 +69,21 @@ END
 
 # lose CASE: what happens to a node.
 lose() {
-    local one other
+    local one other side="1 2" rest="3 4"
+    [[ $1 != three ]] || { side=1 rest="2 3 4"; }
     case $1 in
     leader) devcluster kill n1 ;;
+    both)
+        devcluster kill n1
+        sleep "$((RANDOM % 8)).$((RANDOM % 10))"
+        devcluster kill n2
+        ;;
     keeper) run_on "n$((RANDOM % 2 + 1))" pkill -KILL -n -x disttrain-keep ;;
-    halves)
-        for one in 1 2; do
-            for other in 3 4; do
-                run_on n$one ip route add blackhole 10.11.12.$other
-                run_on n$other ip route add blackhole 10.11.12.$one
+    halves | three)
+        for one in $side; do
+            for other in $rest; do
+                run_on "n$one" ip route add blackhole "10.11.12.$other"
+                run_on "n$other" ip route add blackhole "10.11.12.$one"
             done
         done
         ;;
@@ -122,7 +131,7 @@ for case; do
         wait $srun || status=$?
         restarts=$(grep -c "all ranks start again" hit.log)
         ((status == 0 && restarts > 0)) && good=$((good + 1))
-        ((restarts > 1)) && both=$((both + 1))
+        ((restarts > 1)) && [[ $case != both ]] && both=$((both + 1))
         same_bits && bits=$((bits + 1))
         times+=("$(sed -n 's/.*"restart".*"wall": \([0-9.]*\), "seconds": \([0-9.]*\).*/\1 \2/p' \
             hit.out/logs/events.jsonl |
