@@ -7,6 +7,14 @@
 #include "base/clock.h"
 #include "keeper/keeper_impl.h"
 
+/* A keeper without one of its own node neither leads nor follows: the others
+ * would wait for the node in vain.
+ */
+static bool is_mate(const struct dt_keeper *k, int id)
+{
+    return k->roster.rows[id].hello.node == k->hello.node;
+}
+
 /* Finds a leader among the keepers that are left: the first that answers after
  * the one before, or this one. Who was passed over never leads this keeper: its
  * proposal would be older than those that were accepted since.
@@ -24,7 +32,7 @@ static int find_leader(struct dt_keeper *k, const char *how,
             dt_wire_init(&k->link, fd);
             return 0;
         }
-        if (k->asked)
+        if (k->asked || (err->status != EX_TEMPFAIL && is_mate(k, next)))
             return -1;
         if (err->status != EX_TEMPFAIL)
             next = dt_roster_next_leader(&k->roster, next);

@@ -621,7 +621,10 @@ static void make(const struct choice *c)
         dt_keeper_lose_leader(k, "it is silent");
         break;
     case PASS:
-        a->candidate = dt_roster_next_leader(&k->roster, a->candidate);
+        if (node_of(a->candidate) == node_of(c->id))
+            dt_keeper_leave(k);
+        else
+            a->candidate = dt_roster_next_leader(&k->roster, a->candidate);
         break;
     case CRASH:
         if (k->worker.pid != 0 && !is_gone(c->id) && !a->electing)

@@ -180,18 +180,25 @@ static void a_slow_keeper_leads_and_is_waited_for(void **state)
 static void a_next_leader_without_a_keeper_of_its_node_leaves(void **state)
 {
     (void)state;
-    open_step(8, 2, 0, 1);
-    use_directory("mate");
-    scene.options.beat_ms = 300;
-    start_step(8);
-    assert_int_equal(kill(scene.pids[0], SIGSTOP), 0);
-    lose(3);
-    lose(0);
-    end_step();
-    expect((int[]){SIGKILL, UNAVAILABLE, UNAVAILABLE, SIGKILL, 0, 0, 0, 0});
-    has("n2: a keeper of this node is lost: the node leaves the step\n", 1);
-    has("4 ranks are left of 8: ", 1);
-    has("life 1: 4 is 0 of 4, ", 1);
+    for (int lost = 2; lost < 4; lost++) {
+        open_step(8, 2, 0, 1);
+        use_directory(lost == 2 ? "mate2" : "mate3");
+        scene.options.beat_ms = 300;
+        start_step(8);
+        assert_int_equal(kill(scene.pids[0], SIGSTOP), 0);
+        lose(lost);
+        lose(0);
+        end_step();
+        expect(lost == 2 ? (int[]){SIGKILL, UNAVAILABLE, SIGKILL, UNAVAILABLE,
+                                   0, 0, 0, 0}
+                         : (int[]){SIGKILL, UNAVAILABLE, UNAVAILABLE, SIGKILL,
+                                   0, 0, 0, 0});
+        has("n2: a keeper of this node is lost: the node leaves the step\n",
+            lost == 3);
+        has("disttrain: keeper: cannot reach n2 at ", lost == 2);
+        has("4 ranks are left of 8: ", 1);
+        has("life 1: 4 is 0 of 4, ", 1);
+    }
 }
 
 static void half_of_the_nodes_go_on_with_the_file_of_the_epoch(void **state)
