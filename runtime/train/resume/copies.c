@@ -43,6 +43,7 @@ static const double due_unit = (double)(1ll << 36);
 
 struct record {
     uint64_t wrong;
+    uint64_t saved; /* step of the newest checkpoint that is whole */
     double seconds; /* that a copy takes, on all ranks; 0: not measured */
     struct {
         uint64_t mark; /* 1 + its step; 0: not whole */
@@ -391,16 +392,23 @@ void dt_copies_forget(struct dt_run *run)
         run->copies->record->wrong = 1;
 }
 
+void dt_copies_saved(struct dt_run *run, long step)
+{
+    if (run->copies)
+        run->copies->record->saved = (uint64_t)step;
+}
+
 /* --- after a start --- */
 
 /* The record of a rank, in numbers that ranks exchange. */
-enum { WRONG, SECONDS, MARKS, TOLD = MARKS + COPIES };
+enum { WRONG, SAVED, SECONDS, MARKS, TOLD = MARKS + COPIES };
 
 static void describe(const struct dt_copies *copies, double told[TOLD])
 {
     const struct record *record = copies->record;
     const bool found = dt_segment_found(copies->segment);
     told[WRONG] = found && record->wrong;
+    told[SAVED] = found ? (double)record->saved : 0;
     told[SECONDS] = found ? record->seconds : 0;
     for (size_t i = 0; i < COPIES; i++)
         told[MARKS + i] = found ? (double)record->copies[i].mark : 0;
@@ -437,22 +445,24 @@ static double find_common(const double *all, int world)
     return best;
 }
 
-/* The same, where no rank has lost a bit. Says why there is none, unless no
- * rank has any copy.
+/* The same, where no rank has lost a bit and no checkpoint is newer. Says why
+ * there is none, unless no rank has any copy.
  */
 static double judge(const struct dt_run *run, const double *all)
 {
     const int world = run->spec.world;
     const double mark = find_common(all, world);
+    double saved = 0;
     int bad = -1, without = 0;
     char why[128];
     for (int r = 0; r < world; r++) {
+        saved = fmax(saved, all[r * TOLD + SAVED]);
         without += !has_any(all + r * TOLD);
         if (all[r * TOLD + WRONG] > 0)
             bad = r;
     }
     if (without == world || (bad < 0 && mark > 0))
-        return mark;
+        return mark > saved ? mark : 0;
     if (bad >= 0)
         snprintf(why, sizeof(why), "the state of rank %d is wrong", bad);
     else if (without > 0)

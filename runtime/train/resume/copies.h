@@ -23,7 +23,8 @@
  * A copy has what a checkpoint has of a rank: its parts of weights in fp32, of
  * moments, and of a reference that follows; the progress of the run; and the
  * generation in use. A rank whose memory is lost has no copy, and nobody has
- * one of its parts: then all resume from a checkpoint.
+ * one of its parts: then all resume from a checkpoint, and so they do if one is
+ * newer than the copies.
  *
  * run->copies is NULL without a keeper (inherited.h), where the state itself
  * outlives the process (run_state.h), if optimizer state is on a drive, or if
@@ -89,6 +90,9 @@ int dt_copies_make(struct dt_run *run, struct dt_error *err);
  * and anything is updated. -1: the device or a peer failed.
  */
 int dt_copies_end(struct dt_run *run, struct dt_error *err);
+
+/* Records that the checkpoint of this step is whole. */
+void dt_copies_saved(struct dt_run *run, long step);
 
 /* Marks copies as wrong, before this process ends. */
 void dt_copies_forget(struct dt_run *run);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "run/dir/dir.h"
 #include "run/exchange.h"
+#include "train/resume/copies.h"
 #include "train/resume/resume_impl.h"
 
 /* --- before --- */
@@ -182,5 +183,6 @@ int dt_save_conclude(struct dt_run *run, const struct dt_save_end *end,
     saves->retry = saves->maybe = 0;
     saves->newest = end->step;
     saves->unproven = end->good ? 0 : end->step;
+    dt_copies_saved(run, end->step);
     return 0;
 }
