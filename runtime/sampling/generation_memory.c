@@ -298,9 +298,9 @@ int dt_samples_take(struct dt_run *run, const struct dt_samples_point *point,
 void dt_samples_copy(struct dt_run *run, const struct dt_buffer *to)
 {
     struct dt_samples *s = &run->samples;
-    if (!run->spec.algo->advantages)
-        return;
-    store(run, s->use > 0 ? &s->experience : &s->ahead, s->generation, to);
+    struct dt_experience *e = s->use > 0 ? &s->experience : &s->ahead;
+    if (run->spec.algo->advantages && e->groups > 0)
+        store(run, e, s->generation, to);
 }
 
 int dt_samples_take_copy(struct dt_run *run,

@@ -51,7 +51,9 @@ if HAVE_GLOO
 simt_nccl = $(nccl_all)
 check_PROGRAMS += \
 	tests/simt/test_comm_nccl \
+	tests/simt/test_copies \
 	tests/simt/test_nccl_meet
+tests_simt_test_copies_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dt_copies_tell
 tests_simt_test_comm_nccl_SOURCES = tests/simt/test_comm_nccl.c $(comm_scene)
 tests_simt_test_comm_nccl_CPPFLAGS = $(AM_CPPFLAGS) -I$(SIMT) \
 	-isystem $(top_srcdir)/tests/simt/include

@@ -60,6 +60,15 @@ enum { RANKS = 4, STARTS = 4 };
     "grpo: {num_generations: 4, steps_per_generation: 4, num_iterations: 2}\n"
 #define FOLLOWS(name) name ".sync_ref: {enabled: true, alpha: 0.5, steps: 2}\n"
 
+/* No checkpoint but the last one. */
+#define SMALLEST                                                               \
+    "algorithm: sft\n"                                                         \
+    "model: {n_positions: 16, n_embd: 16, n_layer: 1, n_head: 1}\n"            \
+    "data: {train: train.jsonl, max_length: 16}\n"                             \
+    "training: {train_batch_size: 2, max_steps: " END ", resume: auto}\n"      \
+    "checkpoint: {strategy: steps, steps: 100}\n"                              \
+    "distributed.timeout_s: 20\n"
+
 #define STRATEGY(name) "distributed.strategy: " name "\n"
 
 /* --- the keeper --- */

@@ -5,8 +5,6 @@
  */
 #include "config.h"
 
-#include <libgen.h>
-
 #include "tests/unit/train/lost_scene.h"
 
 #include "device/locker.h"
@@ -154,15 +152,6 @@ static void so_it_does_within_a_generation(void **state)
 
 /* --- at any time --- */
 
-/* No checkpoint but the last one. */
-#define SMALLEST                                                               \
-    "algorithm: sft\n"                                                         \
-    "model: {n_positions: 16, n_embd: 16, n_layer: 1, n_head: 1}\n"            \
-    "data: {train: train.jsonl, max_length: 16}\n"                             \
-    "training: {train_batch_size: 2, max_steps: " END ", resume: auto}\n"      \
-    "checkpoint: {strategy: steps, steps: 100}\n"                              \
-    "distributed.timeout_s: 20\n"
-
 static bool said(const char *text, const char *words)
 {
     if (strstr(text, words))
@@ -221,24 +210,6 @@ static void at_any_time_one_copy_is_whole_on_all_ranks(void **state)
         assert_true(nth > points[i].first + 2);
     }
     free(want);
-}
-
-/* --- on GPUs, whose copies are on their way while steps go on --- */
-
-static void gpus_go_on(void **state)
-{
-    static const struct lost lost[] = {
-        {{"copy.whole:rank=1:nth=3:kill", "copy.take:rank=0:kill",
-          "copy.end:rank=0:kill"},
-         NULL},
-    };
-    const int before = keeper.hardware;
-    (void)state;
-    keeper.hardware = ON_GPUS;
-    setenv("SIMT_SEED", "7", 1); /* streams overtake each other */
-    CHECK(2, SMALLEST BF16 STRATEGY("zero3"), lost);
-    unsetenv("SIMT_SEED");
-    keeper.hardware = before;
 }
 
 /* --- their time and their memory --- */
@@ -535,20 +506,6 @@ static void ranks_say_what_they_go_on_with(void **state)
 
 #define TEST(f) cmocka_unit_test(f)
 
-/* The module is that of the build, beside this program. */
-static bool find_module(void)
-{
-    static char path[PATH_MAX], module[PATH_MAX + 64];
-    const ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
-    if (n < 0)
-        return false;
-    snprintf(module, sizeof(module), "%s/../../simt/disttrain-cuda.so",
-             dirname(path));
-    setenv("DISTTRAIN_CUDA_MODULE", module, 0);
-    setenv("SIMT_DEVICES", "2", 1);
-    return access(getenv("DISTTRAIN_CUDA_MODULE"), R_OK) == 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -557,7 +514,6 @@ int main(void)
         TEST(so_it_does_with_all_that_is_trained),
         TEST(so_it_does_within_a_generation),
         TEST(at_any_time_one_copy_is_whole_on_all_ranks),
-        TEST(gpus_go_on),
         TEST(a_copy_is_due_after_a_hundred_times_its_time),
         TEST(copies_take_the_bytes_of_the_plan),
         TEST(a_run_says_what_a_lost_rank_costs),
@@ -567,10 +523,6 @@ int main(void)
         TEST(copies_of_a_rank_with_wrong_bits_are_dropped),
         TEST(ranks_say_what_they_go_on_with),
     };
-    if (!find_module()) {
-        puts("1..0 # SKIP there is no module of tests/simt");
-        return 0;
-    }
     /* with DT_TEST_DEVICE=cuda all on those GPUs, which takes minutes */
     keeper.hardware = getenv("DT_TEST_DEVICE") ? ON_GPUS : APART;
     return cmocka_run_group_tests_name("copies", tests, enter, small_leave);
