@@ -91,7 +91,7 @@ int dt_copies_make(struct dt_run *run, struct dt_error *err);
  */
 int dt_copies_end(struct dt_run *run, struct dt_error *err);
 
-/* Records that the checkpoint of this step is whole. */
+/* Records that a checkpoint of this step is whole, and can be resumed from. */
 void dt_copies_saved(struct dt_run *run, long step);
 
 /* Marks copies as wrong, before this process ends. */

@@ -183,6 +183,7 @@ int dt_save_conclude(struct dt_run *run, const struct dt_save_end *end,
     saves->retry = saves->maybe = 0;
     saves->newest = end->step;
     saves->unproven = end->good ? 0 : end->step;
-    dt_copies_saved(run, end->step);
+    if (!dt_run_saves_model_alone(run))
+        dt_copies_saved(run, end->step);
     return 0;
 }

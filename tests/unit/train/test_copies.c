@@ -97,6 +97,27 @@ static void a_newer_checkpoint_is_read(void **state)
     last_due = LONG_MAX;
 }
 
+/* Nothing resumes from the weights alone. */
+static void a_newer_checkpoint_without_state_is_not(void **state)
+{
+    (void)state;
+    last_due = 2;
+    small_clean(NULL);
+    begin(1,
+          "algorithm: sft\n" MODEL ROWS_HELD
+          "training: {train_batch_size: 8, max_steps: " END "}\n"
+          "checkpoint: {strategy: steps, steps: 4, only_model: true}\n",
+          true);
+    assert_false(start("train.step:step=6:kill"));
+    keeper.conf->training.restarted = true;
+    assert_true(start(NULL));
+    end();
+    last_due = LONG_MAX;
+    char *begun = starts();
+    assert_string_equal(begun, "0 2");
+    free(begun);
+}
+
 static const struct lost thrice[] = {
     {{"learner.update:step=3:nth=2:rank=1:kill", "copy.take:rank=0:kill",
       "copy.part:step=3:rank=0:kill"},
@@ -511,6 +532,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_run_goes_on_with_its_last_copy),
         TEST(a_newer_checkpoint_is_read),
+        TEST(a_newer_checkpoint_without_state_is_not),
         TEST(so_it_does_with_all_that_is_trained),
         TEST(so_it_does_within_a_generation),
         TEST(at_any_time_one_copy_is_whole_on_all_ranks),
