@@ -34,9 +34,6 @@ enum { COPIES = 2, MODELS = 3, AT_ONCE = 1 << 30 };
  */
 static const double SHARE = 100, LEAST_S = 1;
 
-/* A vote for a copy: more than all ranks of a world add for a save. */
-static const double due_unit = (double)(1ll << 36);
-
 #define NO_COPIES                                                              \
     "no copy of the run is kept in host memory, and a lost rank costs the "    \
     "steps since the last checkpoint: "
@@ -347,15 +344,22 @@ int dt_copies_measure(struct dt_run *run, struct dt_error *err)
 
 /* --- when --- */
 
+/* More than all ranks add for a save, and little more: the sum has a fraction
+ * of 11 bits, too, for which a double has room up to 2,047 ranks.
+ */
+double dt_copies_vote(int world)
+{
+    return (double)(1 << 20) * (world + 1);
+}
+
 double dt_copies_tell(const struct dt_run *run)
 {
     struct dt_copies *copies = run->copies;
     if (!copies || !is_ready(copies))
         return 0;
     const bool due = run->spec.rank > 0 || copies->record->seconds == 0 ||
-                     dt_fault("copy.due") ||
                      dt_clock_now() >= copies->begun + pause_of(copies);
-    return due ? due_unit : 0;
+    return due ? dt_copies_vote(run->spec.world) : 0;
 }
 
 double dt_copies_hear(struct dt_run *run, double sum)
@@ -363,10 +367,11 @@ double dt_copies_hear(struct dt_run *run, double sum)
     struct dt_copies *copies = run->copies;
     if (!copies)
         return sum;
-    const double votes = floor(sum / due_unit);
+    const double vote = dt_copies_vote(run->spec.world);
+    const double votes = floor(sum / vote);
     if (votes == run->spec.world)
         copies->asked = true;
-    return sum - votes * due_unit;
+    return sum - votes * vote;
 }
 
 bool dt_copies_due(const struct dt_run *run)

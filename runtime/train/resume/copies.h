@@ -73,6 +73,9 @@ int dt_copies_measure(struct dt_run *run, struct dt_error *err);
  */
 double dt_copies_tell(const struct dt_run *run);
 
+/* A rank's vote for a copy, in that amount. */
+double dt_copies_vote(int world);
+
 /* Takes the sum of a step that was collected, and returns it without this. */
 double dt_copies_hear(struct dt_run *run, double sum);
 

@@ -24,11 +24,12 @@ double __wrap_dt_copies_tell(const struct dt_run *run);
 double __real_dt_copies_tell(const struct dt_run *run);
 
 static long last_due = LONG_MAX;
-static const double due = (double)(1ll << 36);
 
 double __wrap_dt_copies_tell(const struct dt_run *run)
 {
-    return run->copies && run->queued < last_due ? due : 0;
+    return run->copies && run->queued < last_due
+               ? dt_copies_vote(run->spec.world)
+               : 0;
 }
 
 /* So many bytes are missing of twice what copies take; -1: memory is as it is.
@@ -319,6 +320,7 @@ static void must(bool claim, const char *what)
 
 static void look_at_time(struct dt_run *run)
 {
+    const double due = dt_copies_vote(run->spec.world);
     struct dt_error err;
     run->total_steps = 3;
     MUST(__real_dt_copies_tell(run) == 0);
@@ -430,6 +432,7 @@ static void without_memory_there_are_none(void **state)
 
 static void look_until_ready(struct dt_run *run)
 {
+    const double due = dt_copies_vote(run->spec.world);
     struct dt_error err;
     run->total_steps = 3;
     MUST(__real_dt_copies_tell(run) == 0);
@@ -441,6 +444,24 @@ static void look_until_ready(struct dt_run *run)
     MUST(dt_copies_make(run, &err) == 0 && copied > 0);
     MUST(dt_copies_end(run, &err) == 0);
     MUST(__real_dt_copies_tell(run) == (run->spec.rank > 0 ? due : 0));
+}
+
+/* All votes, what all ranks say of a save and a stop, and a request's fraction.
+ */
+static void look_at_votes(struct dt_run *run)
+{
+    const double rest = 2047.0 * ((1 << 20) + 1) + 1999.0 / 2048;
+    run->total_steps = 3;
+    run->spec.world = 2047;
+    MUST(dt_copies_hear(run, 2047 * dt_copies_vote(2047) + rest) == rest);
+    MUST(dt_copies_due(run));
+    run->spec.world = 1;
+}
+
+static void thousands_of_ranks_may_vote(void **state)
+{
+    (void)state;
+    seen(1, SMALLEST, look_at_votes);
 }
 
 /* All ranks need it: the vote of one alone asks for no copy. */
@@ -540,6 +561,7 @@ int main(void)
         TEST(copies_take_the_bytes_of_the_plan),
         TEST(a_run_says_what_a_lost_rank_costs),
         TEST(without_memory_there_are_none),
+        TEST(thousands_of_ranks_may_vote),
         TEST(late_memory_has_copies_once_all_have_it),
         TEST(late_memory_that_cannot_be_had_is_said_once),
         TEST(copies_of_a_rank_with_wrong_bits_are_dropped),
