@@ -131,6 +131,7 @@ static void so_it_does_with_all_that_is_trained(void **state)
         TEXT BF16 STRATEGY("ddp"),
         TEXT STRATEGY("zero1"),
         TEXT BF16 STRATEGY("zero2"),
+        TEXT BF16 "optimizer.state_dtype: bf16\n" STRATEGY("zero1"),
         TEXT STRATEGY("zero3"),
         TEXT BF16 STRATEGY("zero3"),
         "algorithm: sft\nmodel.path: base\n" LORA ROWS_HELD TAKE STRATEGY(
@@ -369,6 +370,8 @@ static void copies_take_the_bytes_of_the_plan(void **state)
     (void)state;
     seen(1, TEXT, look_at_bytes);
     seen(2, TEXT BF16 STRATEGY("ddp"), look_at_bytes);
+    seen(2, TEXT BF16 "optimizer.state_dtype: bf16\n" STRATEGY("zero2"),
+         look_at_bytes);
     seen(2, PAIRS FOLLOWS("dpo") STRATEGY("zero3"), look_at_bytes);
     seen(2, PPO STRATEGY("zero1"), look_at_bytes);
     seen(2,
