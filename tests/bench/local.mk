@@ -4,8 +4,8 @@
 
 EXTRA_PROGRAMS += tests/bench/adamw tests/bench/decode tests/bench/gemm \
 	tests/bench/image tests/bench/ops tests/bench/pictures \
-	tests/bench/render tests/bench/save tests/bench/swap tests/bench/tiles \
-	tests/bench/tokenize
+	tests/bench/render tests/bench/rounding tests/bench/save \
+	tests/bench/swap tests/bench/tiles tests/bench/tokenize
 tests_bench_decode_SOURCES = tests/bench/decode.c tests/bench/machine.c \
 	tests/bench/machine.h tests/bench/roof.c tests/bench/roof.h \
 	tests/bench/timed.c tests/bench/timed.h
@@ -61,6 +61,7 @@ EXTRA_DIST += \
 	tests/bench/plan_sampled.sh \
 	tests/bench/restart.sh \
 	tests/bench/restart_torch.py \
+	tests/bench/rounding.sh \
 	tests/bench/scale.sh \
 	tests/bench/scale_fit.py \
 	tests/bench/see.sh \
