@@ -228,6 +228,10 @@ static void a_reference_becomes_the_model(void **state)
                  everywhere[i]);
         small_runs(2, lines, become_the_model, NULL);
     }
+    small_runs(2,
+               DPO "dpo: {sync_ref: {enabled: true, alpha: 1, steps: 3}}\n"
+                   "optimizer.state_dtype: bf16\n",
+               become_the_model, NULL);
 }
 
 /* --- resuming --- */

@@ -134,6 +134,8 @@ static void so_it_does_with_all_that_is_trained(void **state)
         TEXT BF16 "optimizer.state_dtype: bf16\n" STRATEGY("zero1"),
         TEXT STRATEGY("zero3"),
         TEXT BF16 STRATEGY("zero3"),
+        TEXT "optimizer.state_dtype: bf16\n" STRATEGY("ddp"),
+        TEXT "optimizer.state_dtype: bf16\n" STRATEGY("zero3"),
         "algorithm: sft\nmodel.path: base\n" LORA ROWS_HELD TAKE STRATEGY(
             "zero3"),
         PAIRS STRATEGY("zero2"),
