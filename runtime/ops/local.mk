@@ -12,9 +12,9 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/ops/cpu/dropout.h \
 	runtime/ops/cpu/matmul.h \
 	runtime/ops/cpu/strip.h \
+	runtime/ops/dither.h \
 	runtime/ops/documents.c \
 	runtime/ops/documents.h \
-	runtime/ops/dither.h \
 	runtime/ops/hash.h \
 	runtime/ops/normal.h \
 	runtime/ops/ops.h \
