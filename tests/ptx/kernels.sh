@@ -114,6 +114,7 @@ else
     done
     without_cudnn only="heads of each size"
 fi
+ops fast "only=documents of" # backward passes that have no order of sums
 on_gpu comm/test_int8
 
 if [ -n "$PTX_ALL" ]; then
