@@ -78,30 +78,57 @@ static uint32_t number_behind(const char *begin, const char *end,
     return at ? (uint32_t)strtoul(at + strlen(text), NULL, 10) : 0;
 }
 
-static unsigned count_of(const char *begin, const char *end, const char *text)
+/* The next instruction behind `at` whose name begins with `verb`, a letter of
+ * white space before it; NULL: there is none.
+ */
+static const char *next_opcode(const char *at, const char *end,
+                               const char *verb, char opcode[64])
 {
-    unsigned count = 0;
-    size_t n = strlen(text);
-    while ((begin = memmem(begin, (size_t)(end - begin), text, n))) {
-        begin += n;
-        count++;
+    size_t n = strlen(verb);
+    while ((at = memmem(at, (size_t)(end - at), verb, n))) {
+        at += n;
+        if (at[-1 - (ptrdiff_t)n] <= ' ' && sscanf(at - n, "%63s", opcode) == 1)
+            return at;
     }
-    return count;
+    return NULL;
+}
+
+static bool is_of_floats(const char *opcode)
+{
+    return strstr(opcode, ".f32") || strstr(opcode, ".f64") ||
+           strstr(opcode, ".f16") || strstr(opcode, ".bf16");
 }
 
 static unsigned float_atomics(const char *begin, const char *end)
 {
-    static const char *const verbs[] = {"\natom.", "\nred.", " atom.", " red."};
+    static const char *const verbs[] = {"atom.", "red."};
+    char opcode[64];
     unsigned count = 0;
     for (size_t v = 0; v < sizeof(verbs) / sizeof(verbs[0]); v++)
         for (const char *at = begin;
-             (at = memmem(at, (size_t)(end - at), verbs[v], strlen(verbs[v])));
-             at++) {
-            char opcode[64] = "";
-            sscanf(at + 1, "%63s", opcode);
-            count += strstr(opcode, ".f32") || strstr(opcode, ".f64") ||
-                     strstr(opcode, ".f16") || strstr(opcode, ".bf16");
-        }
+             (at = next_opcode(at, end, verbs[v], opcode));)
+            count += is_of_floats(opcode);
+    return count;
+}
+
+/* Bits that one of them reads: those of its type, as often as .v says. */
+static unsigned long bits_of(const char *opcode)
+{
+    const char *v = strstr(opcode, ".v"), *type = strrchr(opcode, '.');
+    unsigned long count = v ? strtoul(v + 2, NULL, 10) : 1;
+    return (count > 0 ? count : 1) * strtoul(type + 2, NULL, 10);
+}
+
+static unsigned wide_loads(const char *begin, const char *end)
+{
+    enum { WIDE = 128 };
+    char opcode[64];
+    unsigned count = 0;
+    const char *at = begin;
+    while ((at = next_opcode(at, end, "ld.global", opcode)))
+        count += bits_of(opcode) >= WIDE;
+    for (at = begin; (at = next_opcode(at, end, "cp.async.cg", opcode));)
+        count++;
     return count;
 }
 
@@ -117,11 +144,5 @@ void ptx_census(FILE *f, const char *text, const char *kernel, uint32_t frame)
     local = memmem(begin, (size_t)(end - begin), "__local_depot", 13);
     fprintf(f, "code %u %u %u %u %s\n", frame,
             local ? number_behind(local, end, "[") : 0,
-            float_atomics(begin, end),
-            count_of(begin, end, "ld.global.v4.u32") +
-                count_of(begin, end, "ld.global.v4.f32") +
-                count_of(begin, end, "ld.global.v2.u64") +
-                count_of(begin, end, "ld.global.v2.b64") +
-                count_of(begin, end, "cp.async.cg"),
-            kernel);
+            float_atomics(begin, end), wide_loads(begin, end), kernel);
 }

@@ -452,7 +452,7 @@ static bool parse_part(struct ptx_instr *i, const char *part)
     unsigned long bits = strtoul(part + 1, NULL, 10);
     if (parse_space(i, part) || strcmp(part, "nc") == 0)
         return true;
-    if (part[0] == 'v' && (bits == 2 || bits == 4)) {
+    if (part[0] == 'v' && (bits == 2 || bits == 4 || bits == 8)) {
         i->count = (uint8_t)bits;
         return true;
     }
@@ -483,7 +483,7 @@ static bool parse_parts(struct ptx_instr *i, const char *opcode)
 /* "4w[" or "[4w", for any kind of register. */
 static const char *shape_of(const struct ptx_instr *i, bool is_load)
 {
-    static char shapes[2][5][4];
+    static char shapes[2][9][4];
     char *shape = shapes[is_load][i->count], *at = shape;
     if (!is_load)
         *at++ = '[';

@@ -309,11 +309,19 @@ static inline void ptx_set_lane(const struct ptx_warp *w, struct ptx_operand op,
             (uint32_t)(op.kind == 'h' ? value & 0xffff : value);
 }
 
+/* Lanes have no part in each other's results, which only speed needs to know.
+ */
+#ifdef __clang__
+#define PTX_LANES_ARE_APART
+#else
+#define PTX_LANES_ARE_APART _Pragma("GCC ivdep")
+#endif
+
 /* Runs the statement for the lanes `l` of `mask`. */
 #define PTX_EACH(mask, ...)                                                    \
     do {                                                                       \
         if ((mask) == PTX_ALL) {                                               \
-            _Pragma("GCC ivdep") for (unsigned l = 0; l < PTX_LANES; l++)      \
+            PTX_LANES_ARE_APART for (unsigned l = 0; l < PTX_LANES; l++)       \
             {                                                                  \
                 __VA_ARGS__                                                    \
             }                                                                  \

@@ -199,6 +199,23 @@ static void test_bounds(void **state)
            "reads shared memory that nobody has written");
 }
 
+static void test_eight_words(void **state)
+{
+    uint32_t words[WORDS];
+    (void)state;
+
+    for (unsigned n = 0; n < WORDS; n++)
+        words[n] = n + 1;
+    run("ld.global.v8.b32 {%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7}, [%in+32];\n"
+        "st.global.v8.b32 [%out], {%r7, %r6, %r5, %r4, %r3, %r2, %r1, %r0};\n",
+        (struct shape){1, 1, 0}, words);
+    for (unsigned n = 0; n < 8; n++)
+        assert_int_equal(words[n], 16 - n);
+    expect("ld.global.v8.b32 {%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7},"
+           " [%in+16];\n",
+           WARP, "an access of 32 bytes");
+}
+
 static void test_races(void **state)
 {
     (void)state;
@@ -458,6 +475,7 @@ int main(void)
         cmocka_unit_test(test_lanes_part_and_meet),
         cmocka_unit_test(test_lanes_that_do_not_come),
         cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_eight_words),
         cmocka_unit_test(test_races),
         cmocka_unit_test(test_barriers_of_a_warp),
         cmocka_unit_test(test_two_bytes),
