@@ -120,8 +120,7 @@ if [ -n "$PTX_ALL" ]; then
 else
     for case in activation glu rope norm embedding "no rows" kv sample \
         "scaled and capped" "logprob and" scatter add patch sparse convert \
-        combine "hash of" sum_of step adamw "linear with" low_rank \
-        "documents of any"; do
+        combine "hash of" sum_of step adamw "linear with" low_rank; do
         ops "only=$case"
     done
     without_cudnn only="heads of each size"
