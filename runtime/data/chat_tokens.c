@@ -59,6 +59,16 @@ static long read_stand_in(unsigned block, const char *text, size_t bytes,
            ((unsigned char)text[at + 3] & 0x3f);
 }
 
+/* The number of one that stands for a text; -1: others have these characters,
+ * such as the template.
+ */
+static long stands_for(const struct guard *g, const char *text, size_t bytes,
+                       size_t at)
+{
+    const long number = read_stand_in(g->block, text, bytes, at);
+    return number < (long)g->count ? number : -1;
+}
+
 /* The number of a control token's text. -1 and err: too many. */
 static int guard_number(struct guard *g, const char *text, size_t bytes)
 {
@@ -211,7 +221,7 @@ static int append_part(const struct guard *g, const char *whole, size_t bytes,
             long number;
             for (; text < wanted; text += number < 0 ? 1 : g->bytes[number],
                                   here += number < 0 ? 1 : STAND_IN_BYTES) {
-                number = read_stand_in(g->block, whole, bytes, here);
+                number = stands_for(g, whole, bytes, here);
                 if (number >= 0 && text + g->bytes[number] > wanted)
                     break; /* within a control token: at its beginning */
             }
@@ -232,13 +242,13 @@ static char *expand(const struct guard *g, const char *whole, size_t begin,
 {
     size_t room = end - begin + 1;
     for (size_t at = begin; at < end; at++) {
-        long number = read_stand_in(g->block, whole, end, at);
+        long number = stands_for(g, whole, end, at);
         room += number < 0 ? 0 : g->bytes[number];
     }
     char *text = malloc(room);
     *bytes = 0;
     for (size_t at = begin; text && at < end;) {
-        long number = read_stand_in(g->block, whole, end, at);
+        long number = stands_for(g, whole, end, at);
         if (number < 0) {
             text[(*bytes)++] = whole[at++];
             continue;
@@ -295,19 +305,26 @@ static int encode_guarded(const struct guard *g, const char *whole,
     return rc;
 }
 
-/* Whether a string anywhere in the value has a character of a block. */
+static bool is_in(const char *text, size_t bytes, unsigned block)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (read_stand_in(block, text, bytes, i) >= 0)
+            return true;
+    return false;
+}
+
+/* Whether a string or a key anywhere in the value has a character of a block.
+ */
 static bool has_block(const json_t *value, unsigned block)
 {
-    const char *text = json_string_value(value);
     const json_t *item;
     const char *key;
     size_t i;
-    bool has = false;
-    for (i = 0; i < json_string_length(value) && !has; i++)
-        has = read_stand_in(block, text, json_string_length(value), i) >= 0;
+    bool has =
+        is_in(json_string_value(value), json_string_length(value), block);
     json_array_foreach(value, i, item) has |= has_block(item, block);
     json_object_foreach((json_t *)value, key, item) has |=
-        has_block(item, block);
+        is_in(key, strlen(key), block) || has_block(item, block);
     return has;
 }
 

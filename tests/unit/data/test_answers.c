@@ -34,14 +34,15 @@ struct reader {
 
 static struct dt_tokenizer *plain;
 
-static struct reader reader_of(const char *family, bool parse_special)
+static struct reader reader_with(const char *template, const char *family,
+                                 bool parse_special)
 {
     struct reader r = {.tokenizer = family ? tokenizer : plain,
                        .family = family};
     struct dt_error err;
     (void)with_images();
     images.text = dt_image_text_find(family ? family : "llava");
-    r.chat = dt_chat_create("auto", NULL, r.tokenizer, &err);
+    r.chat = dt_chat_create(template, NULL, r.tokenizer, &err);
     assert_non_null(r.chat);
     r.masker = dt_masker_create(r.tokenizer, r.chat, &err, DT_LOSS_FULL,
                                 parse_special, &err);
@@ -49,6 +50,11 @@ static struct reader reader_of(const char *family, bool parse_special)
     if (family)
         assert_int_equal(dt_masker_use_images(r.masker, &images, &err), 0);
     return r;
+}
+
+static struct reader reader_of(const char *family, bool parse_special)
+{
+    return reader_with("auto", family, parse_special);
 }
 
 static void reader_end(struct reader *r)
@@ -274,6 +280,22 @@ static void any_character_may_be_beside_them(void **state)
     reader_end(&r);
 }
 
+/* A template may write them, and keys may have them, beside a control token
+ * that is spelled, of which there is one.
+ */
+static void templates_may_write_them_too(void **state)
+{
+    static const char literal[] = "{% for m in messages %}\U000F0005"
+                                  "{{ m.content ~ '</s>' }}{% endfor %}";
+    const struct asked talk = {.says = "q"};
+    FILE *f = fopen(scratch_path("literal.jinja"), "w");
+    (void)state;
+    assert_true(f && fputs(literal, f) >= 0 && fclose(f) == 0);
+    struct reader r = reader_with(scratch_path("literal.jinja"), NULL, true);
+    assert_int_equal(count_of(&r, &talk, "</s>", 0xf3), 2);
+    reader_end(&r);
+}
+
 /* As data.parse_special: false has it, prompts spell none either. */
 static void prompts_may_be_text_as_well(void **state)
 {
@@ -340,6 +362,7 @@ int main(void)
         cmocka_unit_test(a_token_does_not_span_a_prompt_and_its_answer),
         cmocka_unit_test(marks_in_messages_of_a_prompt_are_text),
         cmocka_unit_test(any_character_may_be_beside_them),
+        cmocka_unit_test(templates_may_write_them_too),
         cmocka_unit_test(prompts_may_be_text_as_well),
         cmocka_unit_test(marks_alone_may_be_text),
     };
