@@ -24,7 +24,7 @@ all_slots=(1 64 256) tokens=256
 [[ $model != tiny ]] || all_slots=(1 4) tokens=4
 "$bench/disttrain_step.py" --model "$model" --print-model >"$work/config.json"
 
-# rate PEER SLOTS TOP_P: "none" where it failed or no time is left
+# rate PEER SLOTS TOP_P: of one run, or "failed", or "no time"
 rate() {
     local left=$((limit - SECONDS)) command
     case $1 in
@@ -39,37 +39,54 @@ rate() {
     *) die "there is no peer $1" ;;
     esac
     if ((left < 10)); then
-        echo "no time is left for: ${command[*]}" >&2
-        echo none
+        echo "no time"
     elif timeout "$left" "${command[@]}" 2>"$work/errors" >"$work/rate"; then
         sed -n 's/^\([0-9.]*\) tokens.*/\1/p' "$work/rate"
     else
         echo "exit status $?: ${command[*]}" >&2
         tail -n 20 "$work/errors" >&2
-        echo none
+        echo failed
     fi
 }
 
-{
-    printf '| slots | top_p |'
-    printf ' %s |' "${peers[@]%%=*}"
-    printf '\n|--:|--:|'
-    printf -- '--:|%.0s' "${peers[@]}"
-    echo
+# The peers one after the other: what is slow to start leaves the others' time.
+for peer in "${peers[@]}"; do
     for top_p in 1 0.9; do
         for slots in "${all_slots[@]}"; do
-            printf '| %s | %s |' "$slots" "$top_p"
-            for peer in "${peers[@]}"; do
-                printf ' %s |' "$(rate "$peer" "$slots" "$top_p")"
-            done
-            echo
+            rate "$peer" "$slots" "$top_p" >"$work/${peer%%=*}.$slots.$top_p"
         done
     done
-} | tee "$work/table"
+done
+
+# of PEER SLOTS TOP_P: its rate
+of() {
+    cat "$work/$1.$2.$3"
+}
+
+printf '| slots | top_p |'
+printf ' %s |' "${peers[@]%%=*}"
+printf '\n|--:|--:|'
+printf -- '--:|%.0s' "${peers[@]}"
 echo
-ours=$(grep -c 'none' <<<"$(cut -d'|' -f4 "$work/table")") || true
-at_most "rollouts of disttrain that failed" "$ours" 0
-grep '^| 64 |' "$work/table" | while IFS='| ' read -r _ slots top_p ours peer _; do
-    [[ $peer != [0-9]* ]] || at_least "$slots slots, top_p $top_p, of vLLM's rate" \
-        "$(quotient "$ours" "$peer")" 0.8
+for top_p in 1 0.9; do
+    for slots in "${all_slots[@]}"; do
+        printf '| %s | %s |' "$slots" "$top_p"
+        for peer in "${peers[@]%%=*}"; do
+            printf ' %s |' "$(of "$peer" "$slots" "$top_p")"
+        done
+        echo
+    done
+done
+echo
+at_most "rollouts of disttrain that failed" \
+    "$(cat "$work"/disttrain.* | grep -c failed)" 0
+[[ " ${all_slots[*]} " == *" 64 "* ]] || exit 0
+for top_p in 1 0.9; do
+    name="64 slots, top_p $top_p, of vLLM's rate"
+    if [[ ${peers[1]-} == vllm=* && $(of vllm 64 "$top_p") == [0-9]* ]]; then
+        at_least "$name" "$(quotient "$(of disttrain 64 "$top_p")" \
+            "$(of vllm 64 "$top_p")")" 0.8
+    else
+        echo "ok - $name # SKIP vLLM gave none"
+    fi
 done

@@ -72,14 +72,15 @@ exec "$@"
 END_OF_PROGRAM
 program "$work/bin/bats" <<'END_OF_PROGRAM'
 echo 1..1
-echo "ok 1 $2"
+shift "$(($# - 1))"
+echo "ok 1 $1"
 END_OF_PROGRAM
 
 program "$build/disttrain" <<'END_OF_PROGRAM'
 if [ "$1" = info ]; then
     echo "CUDA:            13.0, for sm_90"
     echo "GPU attention:   cuDNN 9.19.0$(cat "$machine/no-cudnn" 2>/dev/null)"
-    echo "GPU 0:           NVIDIA H200"
+    [ -e "$machine/no-gpu" ] || echo "GPU 0:           NVIDIA H200"
     exit
 fi
 to=$(sed -n 's/.*report_to.* dir: "\(.*\)"}.*/\1/p' "$2")
@@ -226,6 +227,12 @@ else
     said "kernels by nsys where there is no ncu" \
         "^. adamw_kernel<float> . 1 . 30.0 . 90.9% .$" "memcpy HtoD. . 1 . 1.0 ."
 fi
+
+echo "GPU 0 is not there" >"$machine/no-gpu"
+run "$work/none" build sanitize
+holds "a machine without a GPU passes no part" [ "$status" -eq 1 ]
+said "and says so" "^not ok - there is a GPU that can be used"
+rm "$machine/no-gpu"
 
 echo 30 >"$machine/behind"
 program "$work/vllm" <<'END_OF_PROGRAM'

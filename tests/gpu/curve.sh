@@ -39,7 +39,7 @@ END_OF_FILE
 agree() {
     paste "$1.losses" "$2.losses" | awk -v part="$3" -v steps="$steps" '
         {
-            off = ($1 - $2) / $1
+            off = $1 ~ /^[0-9]/ && $2 ~ /^[0-9]/ && $1 > 0 ? ($1 - $2) / $1 : 1
             if (off < 0)
                 off = -off
             if (!(off <= part)) {

@@ -24,12 +24,14 @@ llama-1.5b) T=2048 rows=8 ;;
 tiny) T=64 rows=2 steps=4 layers='n_embd: 16, n_layer: 2, n_head: 2' ;;
 *) echo "kinds.sh: there is no model $model" >&2 && exit 64 ;;
 esac
-awk 'BEGIN { for (i = 0; i < 1500; i++) {
+awk -v quarter="$((T / 4))" 'BEGIN { for (i = 0; i < 1500; i++) {
     line = ""
-    while (length(line) < 300)
+    while (length(line) < (quarter > 300 ? quarter : 300))
         line = line " " i * (length(line) + 7) % 9973
-    print line >"short.txt"
-    print line line line line >"long.txt" } }'
+    print line line line line >"long.txt"
+    # four, with an end each, fill a row
+    printf "{\"text\": \"%s\"}\n", substr(line, 1, quarter - 1) >"short.jsonl"
+} }'
 
 # kind NAME [KEY=VALUE ...]: keys are of the form section.key
 kind() {
@@ -49,12 +51,16 @@ END_OF_FILE
         sed -i "/^${key%%=*}:/d" "$run.yaml"
         echo "${key%%=*}: ${key#*=}" >>"$run.yaml"
     done
-    "$build/disttrain" train "$run.yaml" || return
+    "$build/disttrain" train "$run.yaml" >"$run.out" 2>&1 || {
+        cat "$run.out"
+        return 1
+    }
     sed -n 's/.*"tokens_per_s": *\([0-9.e+]*\).*/\1/p' \
         "$run/logs/metrics.jsonl" | tail -n "$((steps / 2))" | sort -g |
         awk -v name="$run" '{ v[NR] = $1 }
             END { print name, v[int((NR + 1) / 2)] }' >>rates
-    ! grep '"loss": *null' "$run/logs/metrics.jsonl"
+    ! grep 'no effect' "$run.out" &&
+        ! grep '"loss": *null' "$run/logs/metrics.jsonl"
 }
 
 # shape FOLDER [KEY ...]: config.json of the model, with these keys
@@ -81,16 +87,17 @@ sizes() {
         offload_optimizer="{device: cpu}"
 }
 
-# Pairs and prompts of half a row, whose completions have the other half.
+# Pairs and prompts of a quarter of a row, whose completions have another one;
+# as many as all steps take.
 half=$((T / 4))
 halves() {
-    awk -v half="$half" '{
+    head -n "$((rows * steps))" long.txt | awk -v half="$half" '{
         prompt = substr($0, 1, half)
         chosen = substr($0, half + 1, half - 1)
         printf "{\"prompt\": \"%s\", \"chosen\": \"%s\", \"rejected\": \"%s\"}\n",
             prompt, chosen, substr(chosen, 2) >"pairs.jsonl"
         printf "{\"prompt\": \"%s\"}\n", prompt >"prompts.jsonl"
-    }' long.txt
+    }'
 }
 
 preferences() {
@@ -112,7 +119,7 @@ shape shape
 halves
 check "plain rows" kind plain
 check "documents in a row" kind documents \
-    data="{train: short.txt, max_length: $T, packing: true}"
+    data="{train: short.jsonl, max_length: $T, packing: true}"
 [ "$model" = llama-1.5b ] || sizes
 [ "$model" = gpt2 ] || preferences
 

@@ -4,7 +4,7 @@
 #
 # GPT-2 124M, 8 x 1024 tokens a rank and step, started by mpirun. Losses of all
 # strategies are those of one rank within a part in 1,000; when a rank is killed
-# all others end within a minute. Behind the TAP lines: seconds of a step, those
+# all others end within a minute, and say who was lost. Behind the TAP lines: seconds of a step, those
 # that it waited for collectives. MODEL=tiny tries the script where GPUs are
 # emulated, with SIMT_DEVICES=2.
 
@@ -66,7 +66,13 @@ figure() {
 
 agree() {
     paste "$1.losses" "$2.losses" | awk '
-        { off = ($1 - $2) / $1; print; if (!(off * off <= 1e-6)) bad = 1 }
+        {
+            print
+            if ($1 !~ /^[0-9]/ || $2 !~ /^[0-9]/ || $1 == 0)
+                bad = 1
+            else if (($1 / $2 - 1) ^ 2 > 1e-6)
+                bad = 1
+        }
         END { exit bad || NR != 10 }'
 }
 
@@ -81,13 +87,20 @@ killed() {
         grep -qs '"step": *3' killed/logs/metrics.jsonl && break
         sleep 0.2
     done
+    grep -qs '"step": *3' killed/logs/metrics.jsonl || {
+        echo "no third step in two minutes"
+        tail -n 20 killed.out
+        kill $!
+        return 1
+    }
     begin=$(date +%s)
     kill -9 "$(cat "pid.$((ranks - 1))")"
     wait $! && return 1
     seconds=$(($(date +%s) - begin))
     echo "$seconds s"
     tail -n 20 killed.out
-    [ "$seconds" -le 60 ] && ! pgrep -f "train killed.yaml"
+    [ "$seconds" -le 60 ] && grep -q "rank $((ranks - 1))" killed.out &&
+        ! pgrep -f "train killed.yaml"
 }
 
 check "one rank" curve one 1 ddp

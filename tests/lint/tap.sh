@@ -3,10 +3,13 @@
 # tap.sh - TAP lines of the lint scripts, which source it in the source tree
 
 cd "$(dirname "$0")/../.." || exit 1
+LC_ALL=C
+export LC_ALL
 count=0
 
 # A program of a check that fails finds nothing, which would pass: what it says
-# on stderr is a finding of its own.
+# on stderr is a finding of its own. A script that ends before done_testing has
+# no plan, which fails; run it with sh -x to see why.
 said=$(mktemp) || exit 1
 exec 3<"$said"
 exec 2>"$said"
