@@ -78,8 +78,9 @@ int dt_levels_sum_across(struct dt_parallel *p, struct dt_view share,
 {
     const struct dt_noise noise = {
         .seed = p->options.seed,
-        .step = p->micro_batch,
-        .first = first + p->levels.place * share.count,
+        .step = p->step,
+        .first = p->micro_batch * p->layout->count + first +
+                 p->levels.place * share.count,
     };
     if (p->options.int8)
         return dt_comm_reduce_scatter_int8(p->levels.across, share, &noise,

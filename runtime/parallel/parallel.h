@@ -265,15 +265,13 @@ void dt_parallel_destroy(struct dt_parallel *parallel); /* NULL is fine */
 struct dt_places dt_parallel_weights(const struct dt_parallel *parallel);
 struct dt_places dt_parallel_grads(const struct dt_parallel *parallel);
 
-/* The run has had so many micro-batches before: they are counted for the noise
- * of options.int8, which a resumed run repeats.
+/* Begins micro-batch `a` of `count` in step number `step` > 0, on both of which
+ * the random bits of rounded gradients depend: a resumed run has them again.
+ * Returns whether the model adds to the gradients that are in their places,
+ * instead of overwriting them.
  */
-void dt_parallel_resume(struct dt_parallel *parallel, uint64_t micro_batches);
-
-/* Begins micro-batch `a` of `count` in a step. Returns whether the model adds
- * to the gradients that are in their places, instead of overwriting them.
- */
-bool dt_parallel_begin(struct dt_parallel *parallel, size_t a, size_t count);
+bool dt_parallel_begin(struct dt_parallel *parallel, uint64_t step, size_t a,
+                       size_t count);
 
 /* The weights of unit u are there for its forward pass (in an evaluation of the
  * last unit too), or, with a place for its gradients, for its backward pass.

@@ -17,10 +17,11 @@ struct dt_place {
 struct dt_sum {
     size_t unit;
     dt_ticket_t ticket;
-    uint64_t micro_batch;
+    uint64_t step;
+    size_t micro_batch; /* of the step: the first one replaces the gradients of
+                           the step before */
     bool open;
-    bool first; /* of the step: replaces the gradients of the step before */
-    bool final; /* of the step: then summed over groups */
+    bool final; /* the last micro-batch: then summed over groups */
 };
 
 /* The ranks among which sums are made first, and those over which then. */
@@ -77,10 +78,11 @@ struct dt_parallel {
     struct dt_event *decided;
     struct dt_walk walk;
 
-    bool first, final;    /* micro-batch of the step */
-    uint64_t micro_batch; /* of the run */
-    size_t begin, count;  /* ddp: the open bucket, ready and not started */
-    dt_ticket_t reduced;  /* the newest reduction of whole gradients */
+    uint64_t step;
+    size_t micro_batch;  /* of the step */
+    bool final;          /* it is the last one */
+    size_t begin, count; /* ddp: the open bucket, ready and not started */
+    dt_ticket_t reduced; /* the newest reduction of whole gradients */
     bool reducing;
 };
 
@@ -102,8 +104,8 @@ int dt_offload_init(struct dt_parallel *p, const struct dt_sizes *sizes,
                     struct dt_error *err);
 void dt_offload_fini(struct dt_parallel *p);
 
-/* parallel_offload.c: dt_parallel_put, or dt_parallel_get, of a part; of what is
- * on the device, in `stream`.
+/* parallel_offload.c: dt_parallel_put, or dt_parallel_get, of a part; of what
+ * is on the device, in `stream`.
  */
 int dt_part_move(struct dt_parallel *p, struct dt_stream *stream,
                  struct dt_view part, char *host, bool put,

@@ -4,17 +4,13 @@
 
 #include "parallel/parallel_impl.h"
 
-void dt_parallel_resume(struct dt_parallel *p, uint64_t micro_batches)
+bool dt_parallel_begin(struct dt_parallel *p, uint64_t step, size_t a,
+                       size_t count)
 {
-    p->micro_batch = micro_batches;
-}
-
-bool dt_parallel_begin(struct dt_parallel *p, size_t a, size_t count)
-{
-    p->first = a == 0;
+    p->step = step;
+    p->micro_batch = a;
     p->final = a + 1 == count;
-    p->micro_batch++;
-    return !p->kept.grads_pass_slots && !p->first;
+    return !p->kept.grads_pass_slots && a > 0;
 }
 
 /* --- gradients that are kept in bf16 --- */
@@ -42,18 +38,23 @@ static void add_kept(struct dt_parallel *p, size_t u)
                      dt_levels_cut(p, kept, p->kept.grads, sums));
 }
 
-/* Rounds the sum in a slot, or adds it, to what this rank keeps. */
+/* Rounds the sum in a slot, or adds it, to what this rank keeps. The numbers of
+ * its elements go on from one micro-batch of a step to the next.
+ */
 static void round_sum(struct dt_parallel *p, const struct dt_sum *sum,
                       struct dt_view to, struct dt_view from)
 {
+    const struct dt_layout *layout = p->layout;
     const struct dt_dither dither = {
         .seed = p->options.seed,
-        .step = sum->micro_batch,
-        .first = dt_layout_number(p->layout, sum->unit) + from.offset -
-                 dt_unit_grads(p, sum->unit).offset,
+        .step = sum->step,
+        .first =
+            sum->micro_batch * dt_layout_number(layout, layout->unit_count) +
+            dt_layout_number(layout, sum->unit) + from.offset -
+            dt_unit_grads(p, sum->unit).offset,
     };
     p->exec.ops->add_dithered(p->exec.stream, to, from,
-                              !sum->first && !sum->final, &dither);
+                              sum->micro_batch > 0 && !sum->final, &dither);
 }
 
 /* --- sums in slots --- */
@@ -93,7 +94,7 @@ static int take_sum(struct dt_parallel *p, struct dt_sum *sum,
         p, dt_owned_unit(p, DT_OWNED_GRADS, sum->unit), p->kept.grads, sums);
     if (rounds(p))
         round_sum(p, sum, to, from);
-    else if (sum->first)
+    else if (sum->micro_batch == 0)
         ops->convert(p->exec.stream, to, from);
     else
         ops->add(p->exec.stream, to, from);
@@ -178,11 +179,11 @@ static int start_sum(struct dt_parallel *p, size_t u, struct dt_error *err)
     struct dt_view unit = dt_unit_grads(p, u);
     size_t first = p->layout->units[u].offset;
     *sum = (struct dt_sum){.unit = u,
+                           .step = p->step,
                            .micro_batch = p->micro_batch,
                            .open = true,
-                           .first = p->first,
                            .final = p->final};
-    if (rounds(p) && p->final && !p->first)
+    if (rounds(p) && p->final && p->micro_batch > 0)
         add_kept(p, u);
     return p->kept.grads == DT_OWN || (rounds(p) && p->final)
                ? dt_levels_sum_own(p, unit, first, &sum->ticket, err)

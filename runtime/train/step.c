@@ -109,8 +109,8 @@ static int queue_learner(struct dt_run *run, struct dt_learner *learner,
     const bool refers =
         learner == &run->learner && dt_run_refers(run) &&
         !run->spec.algo->critic_loss; /* else old_logprobs.c has asked it */
-    const bool accumulate =
-        dt_parallel_begin(learner->parallel, a, a + 1 + more);
+    const bool accumulate = dt_parallel_begin(
+        learner->parallel, (uint64_t)run->queued + 1, a, a + 1 + more);
     const struct dt_graph_shape shape =
         dt_model_shape(learner->model, batch, accumulate);
     if (wait_inputs(run, learner, &shape, a, err) < 0 ||

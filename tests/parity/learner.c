@@ -190,7 +190,7 @@ int learner_pass(struct learner *l, size_t a, size_t count,
         return -1;
     if (!training)
         return evaluate(l);
-    bool accumulate = dt_parallel_begin(l->parallel, a, count);
+    bool accumulate = dt_parallel_begin(l->parallel, l->updates + 1, a, count);
     l->exec.ops->step_add(l->exec.stream, l->step, (double)batch->target_count,
                           0);
     return train(l, accumulate);

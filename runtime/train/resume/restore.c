@@ -299,7 +299,6 @@ int dt_run_restore(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_spec *spec = &run->spec;
     struct chosen chosen = {0};
-    struct dt_learner *learner;
     const int there = agree(run, err);
     int result = 0;
     if (there < 0)
@@ -320,8 +319,6 @@ int dt_run_restore(struct dt_run *run, struct dt_error *err)
         dt_ckpt_tidy(spec->ckpt_root, warn);
         dt_best_link_again(run);
     }
-    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
-        dt_parallel_resume(learner->parallel, (uint64_t)run->queued * spec->A);
     if (there)
         return 0;
     dt_state_settle(run);

@@ -85,7 +85,7 @@ static void engine_step(struct dt_parallel *p, struct dt_comm *comm,
     struct dt_update update;
     int rc;
     for (size_t a = 0; a < micro_batches; a++) {
-        dt_parallel_begin(p, a, micro_batches);
+        dt_parallel_begin(p, 1, a, micro_batches);
         for (size_t u = 0; u + 1 < units; u++)
             assert_int_equal(dt_parallel_forward(p, u, &err), 0);
         for (size_t u = units; u-- > parallel.lowest;) {

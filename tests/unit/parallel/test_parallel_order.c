@@ -91,7 +91,7 @@ static void run_micro_batch(struct dt_parallel *p)
 {
     const struct dt_layout *layout = p->layout;
     size_t last = layout->unit_count - 1;
-    dt_parallel_begin(p, 0, 1);
+    dt_parallel_begin(p, 1, 0, 1);
     for (size_t u = 0; u < last; u++) {
         assert_int_equal(dt_parallel_forward(p, u, &err), 0);
         expect_weights(p, u, "forward");

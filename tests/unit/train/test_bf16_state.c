@@ -2,6 +2,11 @@
 /* test_bf16_state.c - runs whose weights and moments are in bf16 */
 #include "config.h"
 
+#define SMALL                                                                  \
+    "run.output_dir: out\n"                                                    \
+    "model: {n_positions: 32, n_embd: 16, n_layer: 1, n_head: 2}\n"            \
+    "logging.report_to: jsonl\n"
+
 #include "tensor/half.h"
 #include "tests/unit/drive.h"
 #include "tests/unit/small_run.h"
@@ -9,7 +14,11 @@
 #include "weights/parts.h"
 
 #define STATE16 "optimizer.state_dtype: bf16\n"
-#define TAKES "training: {train_batch_size: 12, max_steps: 9, resume: auto}\n"
+#define SFT                                                                    \
+    "algorithm: sft\n"                                                         \
+    "data: {train: train.jsonl, max_length: 32}\n"
+#define TAKES                                                                  \
+    SFT "training: {train_batch_size: 12, max_steps: 9, resume: auto}\n"
 
 enum { SAVED = 3, LAST = 6, MOST = 1 << 15 };
 
@@ -102,24 +111,30 @@ static const struct {
 
 enum { COUNT = sizeof(worlds) / sizeof(worlds[0]) };
 
+static void run_lines(int ranks, bool two_nodes, const char *lines,
+                      bool resumes, small_rank_f f)
+{
+    struct small_world small = {
+        .conf = small_conf(lines), .f = f, .two_nodes = two_nodes};
+    if (!resumes)
+        small_clean(NULL);
+    world_threads(ranks, small_rank, &small);
+    dt_conf_destroy((struct dt_conf *)small.conf);
+}
+
 static void run_in(int i, bool resumes, small_rank_f f)
 {
     char lines[1024];
     int n =
         snprintf(lines, sizeof(lines),
-                 "training: {train_batch_size: 12, max_steps: 9, "
-                 "gradient_accumulation_steps: 3, resume: %s}\n" STATE16
-                 "distributed.strategy: %s\n%s",
+                 SFT "training: {train_batch_size: 12, max_steps: 9, "
+                     "gradient_accumulation_steps: 3, resume: %s}\n" STATE16
+                     "distributed.strategy: %s\n%s",
                  resumes ? "auto" : "none", worlds[i].strategy, worlds[i].more);
     if (worlds[i].files)
         snprintf(lines + n, sizeof(lines) - (size_t)n,
                  "offload_optimizer: {device: nvme, path: %s}\n", drive());
-    struct small_world small = {
-        .conf = small_conf(lines), .f = f, .two_nodes = worlds[i].two_nodes};
-    if (!resumes)
-        small_clean(NULL);
-    world_threads(worlds[i].ranks, small_rank, &small);
-    dt_conf_destroy((struct dt_conf *)small.conf);
+    run_lines(worlds[i].ranks, worlds[i].two_nodes, lines, resumes, f);
 }
 
 static bool can_run(int i)
@@ -144,6 +159,48 @@ static void a_resumed_run_has_the_bits_of_one_that_goes_on(void **state)
             continue;
         run_in(i, false, train);
         run_in(i, true, resume);
+        assert_same(&again, &at_end);
+    }
+}
+
+/* Pairs of many lengths: a micro-batch has two of them, or three. */
+static void write_pairs(void)
+{
+    FILE *file = fopen("pairs.jsonl", "w");
+    for (int i = 0; i < 26; i++)
+        fprintf(file,
+                "{\"prompt\": \"%d:\", \"chosen\": \"%.*s\", \"rejected\": "
+                "\"%.*s\"}\n",
+                i % 7, i % 8 + 1, "abcdefgh", i % 3 + 1, "zzz");
+    fclose(file);
+}
+
+/* However many micro-batches the steps before had. */
+static void so_it_has_where_lengths_end_micro_batches(void **state)
+{
+    static const struct {
+        int ranks;
+        bool two_nodes;
+        const char *more;
+    } runs[] = {
+        {1, false, ""},
+        {2, false, "distributed.strategy: zero2\n"},
+        {4, true,
+         "distributed: {strategy: zero3, reduce_between_nodes: int8}\n"
+         "precision.grad_accum_dtype: fp32\n"},
+    };
+    char lines[1024];
+    (void)state;
+    write_pairs();
+    for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+        snprintf(lines, sizeof(lines),
+                 "algorithm: dpo\n"
+                 "data: {train: pairs.jsonl, max_length: 16}\n"
+                 "training: {train_batch_size: 24, max_steps: 9, "
+                 "micro_batch_tokens: 32, resume: auto}\n" STATE16 "%s",
+                 runs[i].more);
+        run_lines(runs[i].ranks, runs[i].two_nodes, lines, false, train);
+        run_lines(runs[i].ranks, runs[i].two_nodes, lines, true, resume);
         assert_same(&again, &at_end);
     }
 }
@@ -253,9 +310,9 @@ static void a_run_may_change_the_type_when_it_resumes(void **state)
 enum { STEPS = 150, MEAN = 20 };
 
 #define LEARN                                                                  \
-    "training: {train_batch_size: 8, max_steps: 150}\n"                        \
-    "optimizer.lr: 1.0e-3\n"                                                   \
-    "scheduler.name: constant\n"
+    SFT "training: {train_batch_size: 8, max_steps: 150}\n"                    \
+        "optimizer.lr: 1.0e-3\n"                                               \
+        "scheduler.name: constant\n"
 
 static int learn(struct dt_run *run, void *arg)
 {
@@ -288,6 +345,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_resumed_run_has_the_bits_of_one_that_goes_on),
+        cmocka_unit_test(so_it_has_where_lengths_end_micro_batches),
         cmocka_unit_test(every_world_reads_every_checkpoint),
         cmocka_unit_test(weights_are_saved_once_unless_they_lose_bits),
         cmocka_unit_test(a_run_may_change_the_type_when_it_resumes),

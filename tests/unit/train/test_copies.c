@@ -139,6 +139,10 @@ static void so_it_does_with_all_that_is_trained(void **state)
         "algorithm: sft\nmodel.path: base\n" LORA ROWS_HELD TAKE STRATEGY(
             "zero3"),
         PAIRS STRATEGY("zero2"),
+        "algorithm: dpo\n" MODEL
+        "data: {train: pairs.jsonl, eval: pairs.jsonl, max_length: 16}\n"
+        "training.micro_batch_tokens: 32\n"
+        "optimizer.state_dtype: bf16\n" TAKE STRATEGY("zero2"),
         PAIRS
         "dpo.sync_ref: {enabled: true, alpha: 0.5, steps: 2}\n" STRATEGY("ddp"),
         TEXT BF16 "distributed: {strategy: zero2, offload_optimizer: "
@@ -161,6 +165,8 @@ static void so_it_does_within_a_generation(void **state)
         GRPO STRATEGY("ddp"),
         GRPO FOLLOWS("grpo") "grpo.beta: 0.1\n" STRATEGY("zero3"),
         PPO BF16 STRATEGY("zero2"),
+        GRPO "training.micro_batch_tokens: 12\n"
+             "optimizer.state_dtype: bf16\n" STRATEGY("zero2"),
         SAMPLED("grpo") SIXTEEN STRATEGY("zero1") "rollout.overlap: 1\n",
     };
     static const struct lost lost[] = {
@@ -574,6 +580,7 @@ int main(void)
     };
     /* with DT_TEST_DEVICE=cuda all on those GPUs, which takes minutes */
     keeper.hardware = getenv("DT_TEST_DEVICE") ? ON_GPUS : APART;
+    cmocka_set_test_filter(getenv("DT_TEST_ONLY"));
     return cmocka_run_group_tests_name("copies", tests, enter, small_leave);
 }
 
