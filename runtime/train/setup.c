@@ -113,9 +113,24 @@ static double most_lacking(struct dt_run *run,
     return lacks;
 }
 
-/* Takes memory for copies of the run, if all ranks have that and as much again,
- * which pages of files and programs of rewards may need, and saves have theirs.
- * The memory of an earlier process is used again.
+/* Bytes that copies of the run need beside it, with as much again, which pages
+ * of files and programs of rewards may need, and with those of saves. But where
+ * an earlier process has left the memory of whole copies, it is theirs alone:
+ * less would drop a copy that the run can go on with.
+ */
+static size_t copies_need(const struct dt_spec *spec, enum dt_dtype compute,
+                          size_t held)
+{
+    const size_t copies = dt_plan_copies_bytes(spec, compute);
+    const size_t models = copies - 2 * dt_samples_bytes(spec);
+    return held > 0 && held >= models
+               ? copies
+               : 2 * copies + dt_plan_stage_bytes(spec, compute, spec->rank);
+}
+
+/* Takes memory for copies of the run, if all ranks have what they need. The
+ * memory of an earlier process is used again, or given back: later ones must
+ * not go on with what is older than this one's checkpoints.
  */
 static int prepare_copies(struct dt_run *run,
                           const struct dt_model_options *options,
@@ -127,11 +142,11 @@ static int prepare_copies(struct dt_run *run,
     if (!dt_copies_wanted(run, &parallel))
         return 0;
     const size_t held = dt_state_held();
-    const size_t bytes =
-        2 * dt_plan_copies_bytes(spec, options->compute) +
-        dt_plan_stage_bytes(spec, options->compute, spec->rank);
+    const size_t bytes = copies_need(spec, options->compute, held);
+    /* of a host it is in ballot->left */
+    const size_t apart = spec->exec.device->is_host ? 0 : held;
     const double lacks = most_lacking(run, options, ballot,
-                                      bytes > held ? bytes - held : 0, err);
+                                      bytes > apart ? bytes - apart : 0, err);
     if (lacks == 0)
         return dt_copies_open(run, &parallel, err);
     if (lacks > 0)
@@ -139,7 +154,7 @@ static int prepare_copies(struct dt_run *run,
                "a lost rank costs the steps since the last checkpoint: for "
                "copies of the run, a rank needs %.1f MB more of host memory",
                lacks / 1e6);
-    return lacks < 0 ? -1 : 0;
+    return lacks < 0 ? -1 : dt_copies_drop(err);
 }
 
 /* Takes memory for saves that the run does not wait for, if all ranks have it

@@ -186,14 +186,23 @@ static bool is_ready(struct dt_copies *copies)
     return done > 0;
 }
 
+int dt_copies_drop(struct dt_error *err)
+{
+    struct dt_inherited inherited;
+    return !dt_inherited_find(&inherited) || inherited.state < 0 ||
+                   ftruncate(inherited.state, 0) == 0
+               ? 0
+               : dt_error_set(err, EX_OSERR, "segment: ftruncate: %s",
+                              strerror(errno));
+}
+
 /* Lets go of all of them, on all ranks, as one of them has no memory. */
-static int do_without(struct dt_run *run, int fd, const struct dt_error *why,
+static int do_without(struct dt_run *run, const struct dt_error *why,
                       struct dt_error *err)
 {
     dt_copies_close(run);
-    if (ftruncate(fd, 0) < 0)
-        return dt_error_set(err, EX_OSERR, "segment: ftruncate: %s",
-                            strerror(errno));
+    if (dt_copies_drop(err) < 0)
+        return -1;
     if (run->spec.rank == 0 || why->text[0])
         dt_log(DT_LOG_WARN, "algo", NO_COPIES "%s",
                why->text[0] ? why->text : "another rank cannot, as it says");
@@ -215,7 +224,7 @@ int dt_copies_open(struct dt_run *run,
         dt_comm_reduce_scalars(run->comm, lacks, 2, DT_MAX, err) < 0)
         return -1;
     run->copies->at_once = lacks[1] == 0;
-    return lacks[0] > 0 ? do_without(run, inherited.state, &why, err) : 0;
+    return lacks[0] > 0 ? do_without(run, &why, err) : 0;
 }
 
 void dt_copies_close(struct dt_run *run)

@@ -51,6 +51,11 @@ int dt_copies_open(struct dt_run *run,
                    struct dt_error *err);
 void dt_copies_close(struct dt_run *run);
 
+/* Gives back the memory of copies that an earlier process has left, where this
+ * one makes none: nobody goes on with them. -1: EX_OSERR.
+ */
+int dt_copies_drop(struct dt_error *err);
+
 /* Whether all ranks have a copy of the same step; they call it together. If
  * not, rank 0 says why, and all copies are dropped. 1, 0; -1: a peer failed,
  * EX_OSERR.

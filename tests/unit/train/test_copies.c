@@ -5,6 +5,8 @@
  */
 #include "config.h"
 
+#include <sys/stat.h>
+
 #include "tests/unit/train/lost_scene.h"
 
 #include "device/locker.h"
@@ -34,7 +36,7 @@ double __wrap_dt_copies_tell(const struct dt_run *run)
 
 /* So many bytes are missing of twice what copies take; -1: memory is as it is.
  */
-static int missing = -1;
+static long missing = -1;
 
 size_t __wrap_dt_plan_spare(const struct dt_spec *spec,
                             const struct dt_model_options *options, size_t left,
@@ -47,9 +49,10 @@ size_t __wrap_dt_plan_spare(const struct dt_spec *spec,
                             const struct dt_model_options *options, size_t left,
                             int local_size)
 {
-    return missing < 0 ? __real_dt_plan_spare(spec, options, left, local_size)
-                       : 2 * dt_plan_copies_bytes(spec, options->compute) -
-                             (size_t)missing;
+    const size_t most = 2 * dt_plan_copies_bytes(spec, options->compute);
+    if (missing < 0)
+        return __real_dt_plan_spare(spec, options, left, local_size);
+    return most > (size_t)missing ? most - (size_t)missing : 0;
 }
 
 /* What is said of memory that is not ready at the start. */
@@ -441,6 +444,34 @@ static void without_memory_there_are_none(void **state)
     refuses = false;
 }
 
+static size_t held_by(int rank)
+{
+    struct stat st;
+    assert_int_equal(fstat(keeper.state[rank], &st), 0);
+    return (size_t)st.st_size;
+}
+
+/* The memory that one rank has lost is not to be had again, so no rank keeps
+ * what it has for a process that could go on with it later.
+ */
+static void memory_that_is_there_needs_no_other(void **state)
+{
+    (void)state;
+    small_clean(NULL);
+    begin(2, GRPO BF16 STRATEGY("zero2"), true);
+    see_all(look_at_some);
+    missing = LONG_MAX;
+    see_all(look_at_some);
+    keeper.lost = 1 << 1;
+    lose_memory();
+    keeper.lost = 0;
+    assert_true(held_by(0) > 0);
+    see_all(look_at_none);
+    assert_int_equal(held_by(0), 0);
+    missing = -1;
+    end();
+}
+
 static void look_until_ready(struct dt_run *run)
 {
     const double due = dt_copies_vote(run->spec.world);
@@ -572,6 +603,7 @@ int main(void)
         TEST(copies_take_the_bytes_of_the_plan),
         TEST(a_run_says_what_a_lost_rank_costs),
         TEST(without_memory_there_are_none),
+        TEST(memory_that_is_there_needs_no_other),
         TEST(thousands_of_ranks_may_vote),
         TEST(late_memory_has_copies_once_all_have_it),
         TEST(late_memory_that_cannot_be_had_is_said_once),
