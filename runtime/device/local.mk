@@ -3,6 +3,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/device/device.c \
 	runtime/device/device.h \
 	runtime/device/device_energy.c \
+	runtime/device/huge.c \
+	runtime/device/huge.h \
 	runtime/device/locker.c \
 	runtime/device/locker.h \
 	# End of runtime/device

@@ -15,6 +15,7 @@
 
 #include "base/fault.h"
 #include "base/thread.h"
+#include "device/huge.h"
 #include "device/locker.h"
 
 enum { CHUNK = 64 << 20 }; /* bytes between two looks whether to end */
@@ -31,44 +32,53 @@ struct dt_locker {
     struct dt_error why;
 };
 
-/* Gets all pages of a buffer, unless the kernel is older than the call for it
- * (Linux 5.14): then they come as they are locked, or written.
+/* Gets the pages of a piece, huge ones where there can be, unless the kernel is
+ * older than the call for it (Linux 5.14): then they come as they are locked,
+ * or written.
  */
-static int populate(struct dt_locker *l, struct dt_buffer *buf)
+static int get_pages(struct dt_locker *l, void *data, size_t bytes)
 {
+    dt_huge_combine(data, bytes);
 #ifdef MADV_POPULATE_WRITE
-    for (size_t at = 0; at < buf->bytes && !l->ending; at += CHUNK) {
-        const size_t left = buf->bytes - at;
-        if (madvise((char *)buf->data + at, left < CHUNK ? left : CHUNK,
-                    MADV_POPULATE_WRITE) < 0 &&
-            errno != EINVAL)
-            return dt_error_set(&l->why, EX_OSERR, "madvise: %s",
-                                strerror(errno));
-    }
+    if (madvise(data, bytes, MADV_POPULATE_WRITE) < 0 && errno != EINVAL)
+        return dt_error_set(&l->why, EX_OSERR, "madvise: %s", strerror(errno));
 #endif
     return 0;
 }
 
+static int populate(struct dt_locker *l, struct dt_buffer *buf)
+{
+    for (size_t at = 0; at < buf->bytes && !l->ending; at += CHUNK) {
+        const size_t left = buf->bytes - at;
+        if (get_pages(l, (char *)buf->data + at, left < CHUNK ? left : CHUNK) <
+            0)
+            return -1;
+    }
+    return 0;
+}
+
+/* 1: it is locked; 0: asked to end before that; -1: l->why. */
 static int lock(struct dt_locker *l, struct dt_buffer *buf)
 {
     if (dt_fault("locker.buffer"))
         return dt_error_set(&l->why, EX_OSERR, "fault locker.buffer");
     if (populate(l, buf) < 0)
         return -1;
-    return l->device->lock && buf->bytes > 0
-               ? l->device->lock(buf->data, buf->bytes, &l->why)
-               : 0;
+    if (l->ending)
+        return 0;
+    const bool locks = l->device->lock && buf->bytes > 0;
+    return locks && l->device->lock(buf->data, buf->bytes, &l->why) < 0 ? -1
+                                                                        : 1;
 }
 
 static void *lock_all(void *arg)
 {
     struct dt_locker *l = arg;
-    for (; l->locked < l->count && !l->ending; l->locked++)
-        if (lock(l, l->buffers[l->locked]) < 0) {
-            l->result = -1;
-            return NULL;
-        }
-    l->result = 1;
+    int done = 1;
+    while (done > 0 && l->locked < l->count)
+        if ((done = lock(l, l->buffers[l->locked])) > 0)
+            l->locked++;
+    l->result = done;
     return NULL;
 }
 

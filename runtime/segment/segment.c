@@ -4,10 +4,6 @@
  *
  *     header   magic, hash, and an entry for each buffer
  *     buffers  in the order of entries, each from a multiple of ALIGN on
- *
- * Most kernels give such files small pages, of which each costs a fault at
- * first, and misses in the TLB later, a few percent of a step. But they combine
- * pages into huge ones where a process asks for it.
  */
 #include "config.h"
 
@@ -19,17 +15,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "device/huge.h"
 #include "segment/segment.h"
 
 enum {
     ENTRIES = 64,
     NAME_BYTES = 48,
-    ALIGN = 2 << 20, /* a huge page */
+    ALIGN = DT_HUGE_PAGE,
 };
-
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25 /* since Linux 6.1 */
-#endif
 
 static const uint64_t magic = 0x316765736b746474; /* "dtktseg1" */
 
@@ -53,7 +46,7 @@ struct dt_segment {
     bool any;     /* one of them was */
     struct mapped {
         char *data;
-        size_t combined; /* bytes in huge pages */
+        size_t combined; /* bytes, as far as they are huge pages */
     } mapped[ENTRIES];
 };
 
@@ -176,17 +169,6 @@ static void *map_aligned(int fd, size_t offset, size_t bytes)
     return MAP_FAILED;
 }
 
-/* Combines pages into huge ones, of which each needs one page to begin with. If
- * the kernel refuses, that costs only speed.
- */
-static void combine(const struct mapped *mapped)
-{
-    for (size_t at = 0; at < mapped->combined; at += ALIGN)
-        (void)*(volatile char *)(mapped->data + at);
-    if (mapped->combined > 0)
-        madvise(mapped->data, mapped->combined, MADV_COLLAPSE);
-}
-
 static int map_buffer(struct dt_segment *segment, const char *name,
                       size_t bytes, bool fills, void **data,
                       struct dt_error *err)
@@ -201,8 +183,8 @@ static int map_buffer(struct dt_segment *segment, const char *name,
     *data = map_aligned(segment->fd, segment->end, bytes);
     if (*data == MAP_FAILED)
         return fail("mmap", err);
-    *mapped = (struct mapped){*data, fills ? bytes / ALIGN * ALIGN : 0};
-    combine(mapped);
+    *mapped = (struct mapped){*data, fills ? bytes : 0};
+    dt_huge_combine(mapped->data, mapped->combined);
     segment->count++;
     segment->end += (bytes + ALIGN - 1) / ALIGN * ALIGN;
     return 0;
@@ -251,7 +233,7 @@ int dt_segment_clear(struct dt_segment *segment, struct dt_error *err)
     if (cut(segment->fd, ALIGN, segment->end, err) < 0)
         return -1;
     for (size_t i = 0; i < segment->count; i++)
-        combine(&segment->mapped[i]);
+        dt_huge_combine(segment->mapped[i].data, segment->mapped[i].combined);
     return 0;
 }
 

@@ -346,7 +346,11 @@ tests_unit_train_fake_nvml_so_LDADD =
 # It says when a copy is due.
 tests_unit_train_test_copies_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=dt_copies_tell -Wl,--wrap=dt_locker_done \
-	-Wl,--wrap=dt_plan_spare
+	-Wl,--wrap=dt_plan_spare -Wl,--wrap=madvise
+
+# It lets pages come only when the thread that gets them is waited for.
+tests_unit_device_test_locker_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=madvise -Wl,--wrap=pthread_join
 
 # It gives the units of a model of text to other parts.
 tests_unit_train_test_run_state_LDFLAGS = $(AM_LDFLAGS) \

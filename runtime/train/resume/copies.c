@@ -100,14 +100,14 @@ static void add_model(struct dt_copies *copies, const char *name,
             (struct model){.name = name, .parallel = parallel};
 }
 
-/* Allocates copy i of a model. */
+/* Allocates copy i of a model, whose pages the locker gets. */
 static int allocate_model(struct dt_run *run, struct model *model, size_t i,
                           struct dt_error *err)
 {
     char name[48];
     snprintf(name, sizeof(name), "copy %zu of the %s", i, model->name);
-    model->at[i] = dt_segment_buffer(run->copies->segment, name,
-                                     dt_host_copy_bytes(model->parallel), err);
+    model->at[i] = dt_segment_room(run->copies->segment, name,
+                                   dt_host_copy_bytes(model->parallel), err);
     return model->at[i] ? 0 : -1;
 }
 

@@ -38,6 +38,31 @@ static void unlock(void *data)
     unlocked_count++;
 }
 
+/* Pages may wait, too, until somebody waits for the thread that gets them. */
+static pthread_mutex_t page_gate = PTHREAD_MUTEX_INITIALIZER;
+static bool until_join;
+
+int __wrap_madvise(void *data, size_t bytes, int advice);
+int __real_madvise(void *data, size_t bytes, int advice);
+
+int __wrap_madvise(void *data, size_t bytes, int advice)
+{
+    pthread_mutex_lock(&page_gate);
+    pthread_mutex_unlock(&page_gate);
+    return __real_madvise(data, bytes, advice);
+}
+
+int __wrap_pthread_join(pthread_t thread, void **value);
+int __real_pthread_join(pthread_t thread, void **value);
+
+int __wrap_pthread_join(pthread_t thread, void **value)
+{
+    if (until_join)
+        pthread_mutex_unlock(&page_gate);
+    until_join = false;
+    return __real_pthread_join(thread, value);
+}
+
 static const struct dt_device device = {.lock = lock, .unlock = unlock};
 static struct dt_buffer buffers[COUNT], *all[COUNT];
 static size_t page;
@@ -127,6 +152,24 @@ static void what_was_locked_before_a_refusal_is_unlocked(void **state)
     assert_int_equal(unlocked_count, 1);
 }
 
+/* Of a buffer of several pieces, and of its last piece. */
+static void nothing_is_locked_after_the_end(void **state)
+{
+    struct dt_error err;
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        pthread_mutex_lock(&page_gate);
+        until_join = true;
+        struct dt_locker *l = dt_locker_open(&device, all + i, COUNT - i, &err);
+        assert_non_null(l);
+        usleep(10000); /* it may have begun or not */
+        dt_locker_close(l);
+        assert_int_equal(locked_count, 0);
+        assert_int_equal(unlocked_count, 0);
+        assert_true(present(&buffers[i]) <= PIECE / page);
+    }
+}
+
 static void a_device_without_locks_has_its_pages_all_the_same(void **state)
 {
     static const struct dt_device host = {.is_host = true};
@@ -150,6 +193,7 @@ int main(void)
         TEST(each_buffer_is_locked_and_keeps_its_content),
         TEST(nobody_waits_for_a_device_that_is_slow),
         TEST(what_was_locked_before_a_refusal_is_unlocked),
+        TEST(nothing_is_locked_after_the_end),
         TEST(a_device_without_locks_has_its_pages_all_the_same),
     };
     return cmocka_run_group_tests_name("locker", tests, NULL, NULL);

@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include <pthread.h>
 #include <sys/stat.h>
 
 #include "tests/unit/train/lost_scene.h"
@@ -15,6 +16,7 @@
 #include "tests/unit/stderr_text.h"
 #include "tests/unit/turned_clock.h"
 #include "train/resume/copies.h"
+#include "train/resume/run_state.h"
 
 #ifdef ENABLE_FAULT_INJECTION
 
@@ -71,6 +73,26 @@ int __wrap_dt_locker_done(struct dt_locker *locker, bool wait,
     if (memory == NEVER && !wait)
         return dt_error_set(err, EX_OSERR, "no page is left");
     return memory == AT_ONCE ? __real_dt_locker_done(locker, wait, err) : 0;
+}
+
+/* Huge pages wait at a gate, but not for this thread: those are counted. */
+static pthread_mutex_t pages = PTHREAD_MUTEX_INITIALIZER;
+static pthread_t starter;
+static int combined;
+
+int __wrap_madvise(void *data, size_t bytes, int advice);
+int __real_madvise(void *data, size_t bytes, int advice);
+
+int __wrap_madvise(void *data, size_t bytes, int advice)
+{
+    enum { COLLAPSE = 25 }; /* not in all headers */
+    const bool here = pthread_equal(starter, pthread_self());
+    combined += here && advice == COLLAPSE;
+    if (!here && advice == COLLAPSE) {
+        pthread_mutex_lock(&pages);
+        pthread_mutex_unlock(&pages);
+    }
+    return __real_madvise(data, bytes, advice);
 }
 
 static const struct lost steps_again[] = {
@@ -515,6 +537,37 @@ static void late_memory_has_copies_once_all_have_it(void **state)
     memory = AT_ONCE;
 }
 
+/* Of 3.6 MB each only the first pages, with which huge ones begin. */
+static void look_before_pages(struct dt_run *run)
+{
+    const size_t bytes = dt_plan_copies_bytes(&run->spec, run->learner.compute);
+    MUST(combined == 0 && bytes > 4 << 20);
+    MUST(dt_state_held() < bytes / 8);
+    memory = AT_ONCE;
+    pthread_mutex_unlock(&pages);
+    for (int i = 0; i < 30000 && __real_dt_copies_tell(run) == 0; i++)
+        usleep(1000);
+    MUST(__real_dt_copies_tell(run) > 0);
+#ifdef MADV_POPULATE_WRITE
+    MUST(dt_state_held() >= bytes);
+#endif
+}
+
+static void a_start_does_not_wait_for_pages(void **state)
+{
+    (void)state;
+    starter = pthread_self();
+    memory = LATE;
+    pthread_mutex_lock(&pages);
+    seen(1,
+         "algorithm: sft\n"
+         "model: {n_positions: 32, n_embd: 128, n_layer: 1, n_head: "
+         "2}\n" ROWS_HELD TAKE,
+         look_before_pages);
+    pthread_mutex_unlock(&pages);
+    memory = AT_ONCE;
+}
+
 static void look_at_failure(struct dt_run *run)
 {
     char text[4096];
@@ -606,6 +659,7 @@ int main(void)
         TEST(memory_that_is_there_needs_no_other),
         TEST(thousands_of_ranks_may_vote),
         TEST(late_memory_has_copies_once_all_have_it),
+        TEST(a_start_does_not_wait_for_pages),
         TEST(late_memory_that_cannot_be_had_is_said_once),
         TEST(copies_of_a_rank_with_wrong_bits_are_dropped),
         TEST(ranks_say_what_they_go_on_with),
