@@ -215,6 +215,7 @@ enum dt_deepspeed_action {
     DT_DS_STAGE,     /* so is its value, and true is 1, false is 0 */
     DT_DS_OPTIMIZER, /* the same, by adam_w_mode too */
     DT_DS_ON,        /* if it is true, `key` has the value `value` */
+    DT_DS_ONLY_ON,   /* the same, and it must be true; `text`: why */
     DT_DS_LIMIT,     /* `key` is at most its value, times `scale` */
     DT_DS_GROUP,     /* `key` is its value if that is above 1 */
     DT_DS_PRINT,     /* the same, unless it is so large that it means never */

@@ -315,6 +315,12 @@ static void take_key(struct taker *t, const struct given *g)
     case DT_DS_ON:
         take_switch(t, g);
         break;
+    case DT_DS_ONLY_ON:
+        if (is_word(g->node, "true"))
+            set_value(t, g, g->key->value);
+        else
+            refuse(t, g, g->key->text);
+        break;
     case DT_DS_LIMIT:
         take_limit(t, g);
         break;

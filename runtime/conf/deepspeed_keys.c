@@ -48,9 +48,12 @@
 
 /* Why keys are refused. */
 #define NOT_SUPPORTED "not supported: remove it"
-#define HAS_MASTER "not supported: weights and the optimizer are kept in fp32"
+#define OTHER_STATE                                                            \
+    "not supported: remove it; optimizer.state_dtype says in which type "      \
+    "weights and moments are"
 #define BF16_STATE                                                             \
-    "not supported: write optimizer.state_dtype: bf16, which rounds at random"
+    "not supported: remove it, and write optimizer.state_dtype: bf16 for "     \
+    "weights and both moments, which are rounded at random"
 
 const struct dt_deepspeed_key dt_deepspeed_keys[] = {
     /* Batch, clipping, reports */
@@ -101,7 +104,8 @@ const struct dt_deepspeed_key dt_deepspeed_keys[] = {
     MUST_BE("optimizer.params.bias_correction", "true",
             "not supported: the moments are always corrected"),
     MUST_BE("optimizer.params.amsgrad", "false", NOT_SUPPORTED),
-    MUST_BE("optimizer.params.fp32_optimizer_states", "true", HAS_MASTER),
+    {"optimizer.params.fp32_optimizer_states", DT_DS_ONLY_ON,
+     "optimizer.state_dtype", "fp32", OTHER_STATE, 0},
     REFUSED("optimizer.params.max_grad_norm",
             "not here: write gradient_clipping at the top"),
     SECTION("scheduler"),
@@ -127,7 +131,7 @@ const struct dt_deepspeed_key dt_deepspeed_keys[] = {
     SET("fp16.consecutive_hysteresis", "precision.consecutive_hysteresis"),
     SET("fp16.min_loss_scale", "precision.min_loss_scale"),
     ALWAYS("fp16.auto_cast", "false", "inputs are token ids"),
-    REFUSED("fp16.fp16_master_weights_and_grads", HAS_MASTER),
+    REFUSED("fp16.fp16_master_weights_and_grads", OTHER_STATE),
     SECTION("bf16"),
     ON("bf16.enabled", "precision.compute", "bf16"),
     NO_EFFECT("bf16.loss_scale", SCALES_FP16),
@@ -148,8 +152,7 @@ const struct dt_deepspeed_key dt_deepspeed_keys[] = {
     NO_EFFECT("seq_parallel_communication_data_type",
               "rows are not divided over ranks"),
     SECTION("data_types"),
-    MUST_BE("data_types.grad_accum_dtype", "fp32 float32",
-            "not supported: write precision.grad_accum_dtype"),
+    SET("data_types.grad_accum_dtype", "precision.grad_accum_dtype"),
     NO_EFFECT("data_types.param_dtype", "weights are read in any type"),
     NO_EFFECT("data_types.buffer_dtype", "the models have no buffers"),
     ALWAYS("prescale_gradients", "false", ONE_DIVISION),
@@ -234,7 +237,7 @@ const struct dt_deepspeed_key dt_deepspeed_keys[] = {
     ALWAYS(ZERO "enable_sanity_checks", "true",
            "the order of units is always checked"),
     ALWAYS(ZERO "load_from_fp32_weights", "true",
-           "a checkpoint always has the fp32 weights"),
+           "a checkpoint always has the weights that AdamW updates"),
     ALWAYS(ZERO "elastic_checkpoint", "false",
            "a checkpoint loads on any number of ranks"),
     ALWAYS(ZERO "pipeline_loading_checkpoint", "false",

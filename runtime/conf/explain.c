@@ -155,6 +155,10 @@ static void explain_deepspeed_key(const struct dt_deepspeed_key *key, FILE *out)
     case DT_DS_ON:
         snprintf(text, sizeof(text), "true means %s: %s", key->key, value);
         break;
+    case DT_DS_ONLY_ON:
+        snprintf(text, sizeof(text), "true means %s: %s; any other is %s",
+                 key->key, value, key->text);
+        break;
     case DT_DS_LIMIT:
         snprintf(text, sizeof(text), "a limit of %s, which may be lower",
                  key->key);

@@ -224,6 +224,26 @@ static const struct pair contradictions[] = {
      "distributed.offload_optimizer.path: a directory on a local drive of "
      "each node\n",
      ""},
+    {"deepspeed: ds.json\noptimizer.state_dtype: bf16\n",
+     "{" BF16 ",\n\"data_types\": {\"grad_accum_dtype\": \"fp16\"},\n"
+     "\"optimizer\": {\"params\": {\"lr\": 1e-4,\n"
+     "\"fp32_optimizer_states\": true}}}\n",
+     "ds.json:2:36: precision.grad_accum_dtype: expected one of auto, fp32, "
+     "float32, bf16, bfloat16, got \"fp16\"\n"
+     "ds.json:4:26: optimizer.state_dtype: fp32 here (fp32_optimizer_states), "
+     "but bf16 in t.yaml:6:24: write \"auto\" here to take that\n",
+     ""},
+    {"deepspeed: ds.json\n",
+     "{\"bf16\": {\"enabled\": true,\n\"bf16_optimizer_states\": true},\n"
+     "\"optimizer\": {\"params\": {\"lr\": 1e-4,\n"
+     "\"fp32_optimizer_states\": false}}}\n",
+     "ds.json:2:26: bf16.bf16_optimizer_states: not supported: remove it, and "
+     "write optimizer.state_dtype: bf16 for weights and both moments, which "
+     "are rounded at random\n"
+     "ds.json:4:26: optimizer.params.fp32_optimizer_states: not supported: "
+     "remove it; optimizer.state_dtype says in which type weights and moments "
+     "are\n",
+     ""},
     {"distributed: {strategy: deepspeed, deepspeed_config: ds.json}\n",
      "{" BF16 "}\n",
      "t.yaml:5:25: distributed.strategy: E105 deepspeed needs a stage: give "
@@ -302,6 +322,29 @@ static void later_checks_know_the_place_in_the_file(void **state)
     assert_string_equal(text, wanted);
     free(text);
     dt_conf_destroy(conf);
+}
+
+static void gradients_have_the_type_of_the_file(void **state)
+{
+    static const struct {
+        const char *word;
+        int means;
+    } types[] = {{"fp32", DT_CONF_FP32},
+                 {"float32", DT_CONF_FP32},
+                 {"bf16", DT_CONF_BF16},
+                 {"bfloat16", DT_CONF_BF16},
+                 {"auto", DT_CONF_BF16}};
+    char file[128];
+    (void)state;
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        snprintf(file, sizeof(file),
+                 "{" BF16 ", \"data_types\": {\"grad_accum_dtype\": \"%s\"}}",
+                 types[i].word);
+        struct dt_conf *conf = load_good_pair(
+            "deepspeed: ds.json\noptimizer.state_dtype: bf16\n", file);
+        assert_int_equal(conf->precision.grad_accum_dtype, types[i].means);
+        dt_conf_destroy(conf);
+    }
 }
 
 /* The dump has the values, and needs the DeepSpeed file no more. */
@@ -407,6 +450,7 @@ int main(void)
         cmocka_unit_test(contradictions_are_listed_at_once_with_both_places),
         cmocka_unit_test(what_has_no_effect_is_told),
         cmocka_unit_test(later_checks_know_the_place_in_the_file),
+        cmocka_unit_test(gradients_have_the_type_of_the_file),
         cmocka_unit_test(a_dump_needs_no_deepspeed_file),
         cmocka_unit_test(yaml_may_have_the_keys_of_deepspeed),
         cmocka_unit_test(mistakes_in_yaml_are_at_their_place),

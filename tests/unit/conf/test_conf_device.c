@@ -286,7 +286,7 @@ static void invalid_precision_settings_are_refused(void **state)
          "precision.compute in line 5 says otherwise: remove one of them\n"},
         {LEAST "fp16_opt_level: O3\n",
          "t.yaml:5:17: precision.opt_level: O3 is not supported yet: it "
-         "needs training without fp32 weights\n"},
+         "needs training with weights in fp16 alone\n"},
         {LEAST "fp16: true\noptimizer.state_dtype: bf16\n",
          "t.yaml:6:24: optimizer.state_dtype: bf16 are the weights that passes "
          "read, so it needs precision.compute: bf16\n"},
