@@ -256,7 +256,9 @@ static bool offer_strategy(struct offers *offers,
     return false;
 }
 
-/* Offers to keep the state of the optimizer in bf16. */
+/* Offers to keep the state of the optimizer in bf16, and with it sums of
+ * gradients whose type is left to it, which are reduced in each micro-batch.
+ */
 static bool offer_bf16(struct offers *offers,
                        const struct dt_model_options *options)
 {
@@ -267,7 +269,11 @@ static bool offer_bf16(struct offers *offers,
         dt_learner_adapts(&other.learner))
         return false;
     other.conf.optimizer.state_dtype = DT_CONF_BF16;
-    other.conf.precision.grad_accum_dtype = DT_CONF_BF16;
+    if (!dt_conf_given(&other.conf, "precision.grad_accum_dtype"))
+        other.conf.precision.grad_accum_dtype = DT_CONF_BF16;
+    if (other.conf.precision.grad_accum_dtype == DT_CONF_BF16 &&
+        other.conf.distributed.reduce_each_micro_step == DT_CONF_FALSE)
+        return false;
     if (!add_offer(&of_other, options, "optimizer.state_dtype: bf16"))
         return false;
     snprintf(offers->text, sizeof(offers->text), "%s", of_other.text);

@@ -4,6 +4,7 @@
 
 #include "algo/algo.h"
 #include "run/sharing.h"
+#include "conf/keys/schema.h"
 #include "plan/plan.h"
 #include "base/log.h"
 #include "ops/workspace.h"
@@ -358,7 +359,7 @@ static void offload_is_counted_and_offered_when_nothing_less_fits(void **state)
     if (!strstr(err.text, want))
         fail_msg("%s", err.text);
 
-    /* so is bf16, where that is enough */
+    /* so is bf16, where that is enough and the run would not be refused */
     spec.conf.optimizer.state_dtype = DT_CONF_BF16;
     spec.conf.precision.grad_accum_dtype = DT_CONF_BF16;
     struct dt_plan bf16 = dt_plan_make(&spec, &little);
@@ -371,6 +372,22 @@ static void offload_is_counted_and_offered_when_nothing_less_fits(void **state)
              "what would fit: optimizer.state_dtype: bf16 (%.1f MB); or "
              "distributed.offload_optimizer.device: nvme",
              (double)dt_plan_total(&bf16) / 1e6);
+    if (!strstr(err.text, want))
+        fail_msg("%s", err.text);
+    spec.conf.distributed.reduce_each_micro_step = DT_CONF_FALSE;
+    assert_int_equal(
+        dt_plan_check(&spec, &little, dt_plan_total(&bf16), 1, &err), -1);
+    assert_null(strstr(err.text, "state_dtype"));
+    spec.conf.distributed.reduce_each_micro_step = DT_CONF_AUTO_CHOICE;
+    spec.conf.optimizer.state_dtype = DT_CONF_BF16;
+    const struct dt_plan given = dt_plan_make(&spec, &little);
+    spec.conf.optimizer.state_dtype = DT_CONF_FP32;
+    assert_int_not_equal(dt_plan_total(&given), dt_plan_total(&bf16));
+    spec.conf.place[dt_conf_key_find("precision.grad_accum_dtype")].line = 1;
+    assert_int_equal(
+        dt_plan_check(&spec, &little, dt_plan_total(&given), 1, &err), -1);
+    snprintf(want, sizeof(want), "optimizer.state_dtype: bf16 (%.1f MB)",
+             (double)dt_plan_total(&given) / 1e6);
     if (!strstr(err.text, want))
         fail_msg("%s", err.text);
     dt_layout_destroy(spec.learner.layout);
