@@ -20,11 +20,11 @@
  * (device/locker.h), and all ranks vote in that sum: there is no copy before
  * all have their memory.
  *
- * A copy has what a checkpoint has of a rank: its parts of weights in fp32, of
- * moments, and of a reference that follows; the progress of the run; and the
- * generation in use. A rank whose memory is lost has no copy, and nobody has
- * one of its parts: then all resume from a checkpoint, and so they do if one is
- * newer than the copies.
+ * A copy has what a checkpoint has of a rank: its parts of the weights that
+ * AdamW updates and of moments, in optimizer.state_dtype, and of a reference
+ * that follows, in fp32; the progress of the run; and the generation in use. A
+ * rank whose memory is lost has no copy, and nobody has one of its parts: then
+ * all resume from a checkpoint, and so they do if one is newer than the copies.
  *
  * run->copies is NULL without a keeper (inherited.h), where the state itself
  * outlives the process (run_state.h), if optimizer state is on a drive, or if
