@@ -237,6 +237,7 @@ static void bound_prompts(struct dt_spec *spec)
                             &spec->sampling.patches, &spec->sampling.pictures);
 }
 
+/* Batches of so many tokens, and not rows, are one row of documents. */
 static struct dt_model_options model_options(const struct dt_spec *spec)
 {
     const struct dt_conf *conf = &spec->conf;
@@ -251,7 +252,7 @@ static struct dt_model_options model_options(const struct dt_spec *spec)
         .T = T,
         .compute = dt_run_dtype(conf->precision.compute),
         .train = true,
-        .documents = dt_run_packs(conf),
+        .documents = spec->tokens > 0 || dt_run_packs(conf),
         .recompute = conf->model.gradient_checkpointing,
         .offload =
             conf->model.gradient_checkpointing == DT_CONF_CHECKPOINT_OFFLOAD &&

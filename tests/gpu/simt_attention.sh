@@ -117,6 +117,32 @@ documents_in_order() {
             order.log
 }
 
+# Batches of a number of tokens hold documents, too; $2: the algorithm.
+pairs() {
+    awk 'BEGIN { for (i = 1; i <= 40; i++)
+        printf "{\"prompt\": \"w\", \"chosen\": \"%s\", " \
+            "\"rejected\": \"%s\"}\n", substr("abcdefgh", i % 7 + 1),
+            substr("hgfedcba", i % 5 + 1) }' >pairs.jsonl
+    cat >"$1.yaml" <<END
+algorithm: $2
+run: {name: $1, device: cuda}
+model: {type: gpt2, init: random, tokenizer: byte, n_embd: 16, n_layer: 2,
+        n_head: 2, n_positions: 32}
+data: {train: pairs.jsonl, max_length: 32}
+training: {per_device_batch_size: 2, max_steps: 3}
+checkpoint.strategy: "no"
+END
+    "$build/disttrain" train "$1.yaml" >"$1.log" 2>&1
+}
+
+documents_of_pairs() {
+    for algorithm in dpo rm; do
+        pairs "$algorithm" "$algorithm" || return
+        says "$algorithm" "cuDNN 9" 0 "" || return
+        if grep "masks the documents" "$algorithm.log"; then return 1; fi
+    done
+}
+
 asked_for() {
     train math "attention: math" &&
         says math "kernels of disttrain: model.attention: math" 0 ""
@@ -129,6 +155,7 @@ check "cuDNN 9.9 is too old: one warning" too_old
 check "cuDNN 9.13 is right for multiples of 128 only" some_lengths
 check "documents are computed one by one" documents
 check "by recorded graphs, too" documents_in_graphs
+check "those of pairs, too" documents_of_pairs
 check "or masked, with a warning: deterministic" documents_in_order
 check "model.attention: math is no reason for a warning" asked_for
 echo "1..$count"
