@@ -378,6 +378,19 @@ static void write_tensor(const struct run *r, const struct tensor *t)
     } while (next(t, at));
 }
 
+/* Rows of the batch must follow each other in memory. */
+static void check_starts(const struct run *r, const struct tensor *t)
+{
+    const int64_t row = t->strides[t->strides[3] == 1 ? 2 : 3];
+
+    for (int64_t b = 0; t->starts && b < t->dims[0]; b++)
+        if (t->starts->values[b] + r->lengths->values[b] * (double)row >
+            t->starts->values[b + 1])
+            simt_fail("cuDNN: row %lld of ragged tensor %lld ends behind the "
+                      "start of the next one",
+                      (long long)b, (long long)t->uid);
+}
+
 static enum simt_progress progress(void *ctx)
 {
     struct run *r = ctx;
@@ -390,6 +403,8 @@ static enum simt_progress progress(void *ctx)
                 read_tensor(r, t);
         }
     }
+    for (size_t i = 0; i < r->count; i++)
+        check_starts(r, &r->tensors[i]);
     for (size_t i = 0; simt_cudnn_operation(r->graph, i); i++)
         operate(r, simt_cudnn_operation(r->graph, i));
     for (size_t i = 0; i < r->count; i++) {

@@ -15,18 +15,21 @@ struct Sizes {
     float scale;
 };
 
+/* A run is filled up with documents of no positions at the end of the batch, as
+ * other users of cuDNN have them: so starts never decrease. None can have a
+ * position instead, since all positions may be those of other documents.
+ */
 __global__ void places_kernel(struct dt_document_run run, const dt_document *spans,
-                              int64_t qkv_row, int64_t out_row)
+                              int64_t tokens, int64_t qkv_row, int64_t out_row)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    const int64_t last = run.count - 1;
 
     if (i > run.count)
         return;
-    const int64_t row =
-        i <= last ? spans[i].first : spans[last].first + spans[last].count;
-    if (i <= last)
-        run.lengths[i] = spans[i].count;
+    const int64_t length = i < run.count ? spans[i].count : 0;
+    const int64_t row = length > 0 ? spans[i].first : tokens;
+    if (i < run.count)
+        run.lengths[i] = (int32_t)length;
     run.qkv_starts[i] = row * qkv_row;
     run.out_starts[i] = row * out_row;
 }
@@ -151,7 +154,7 @@ extern "C" void dt_cuda_document_places(struct dt_stream *stream,
 {
     launch(stream, places_kernel, blocks_for((size_t)run->count + 1, THREADS),
            THREADS, *run, (const dt_document *)run->spans,
-           (int64_t)((a->NH + 2 * a->NKV) * a->HS), (int64_t)(a->NH * a->HS));
+           (int64_t)(a->B * a->T), (int64_t)((a->NH + 2 * a->NKV) * a->HS), (int64_t)(a->NH * a->HS));
 }
 
 extern "C" void dt_cuda_document_rows(struct dt_stream *stream, float *padded,

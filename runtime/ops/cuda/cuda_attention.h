@@ -48,7 +48,8 @@ struct dt_document_run {
     const struct dt_document *spans;  /* (count) */
     int32_t *lengths;                 /* (count) */
     int64_t *qkv_starts, *out_starts; /* (count + 1) elements of qkv and of out
-                                          before a document */
+                                         before a document; all of them, if it
+                                         has no positions, and the last one */
 };
 
 /* Computes lengths and starts from spans. */
