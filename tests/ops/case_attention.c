@@ -275,7 +275,8 @@ static void documents_case(enum dt_dtype type, const size_t *lengths, size_t B,
     compare(type, z, a);
 }
 
-/* Around the border of the first class, of 64 positions; one run and several. */
+/* Around the border of the first class, of 64 positions; one run and several.
+ */
 void test_attention_documents(void **state)
 {
     const size_t ONE[] = {70, 0}, BORDERS[] = {63, 1, 64, 65, 2, 0};
@@ -379,6 +380,34 @@ void test_attention_isolation(void **state)
                         half * sizeof(float));
     assert_memory_not_equal(dt_view_f32(b.dqkv), dt_view_f32(a.dqkv),
                             half * sizeof(float));
+}
+
+/* The room that is planned for rows, or documents of which nothing is known. */
+static size_t planned_room(bool documents, size_t window)
+{
+    struct dt_attention a = {.B = 1,
+                             .T = 1100,
+                             .NH = 2,
+                             .NKV = 2,
+                             .HS = 8,
+                             .scale = 0.35f,
+                             .window = window};
+
+    if (documents)
+        a.first.count = a.documents.tokens = a.documents.spans.count = a.T;
+    return ops->attention_workspace(DT_BF16, &a);
+}
+
+/* Where documents are computed one by one, which takes more than the row, they
+ * are first tried so, also if a window hides most of the row.
+ */
+void test_attention_room(void **state)
+{
+    const size_t row = planned_room(false, 0);
+    (void)state;
+
+    if (planned_room(true, 0) > row)
+        assert_true(planned_room(true, 4) > row);
 }
 
 /* What is not a number is not lost: an overflow must be noticed. */

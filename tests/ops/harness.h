@@ -154,6 +154,7 @@ void test_attention_bounds(void **state);
 void test_attention_unseen(void **state);
 void test_attention_documents(void **state);
 void test_attention_isolation(void **state);
+void test_attention_room(void **state);
 void test_attention_skip(void **state);
 void test_attention_tiles(void **state);
 void test_attention_nan(void **state);

@@ -51,6 +51,7 @@ static const struct {
     {"images do not see each other", test_attention_unseen, false},
     {"documents of any lengths", test_attention_documents, false},
     {"documents do not see each other", test_attention_isolation, false},
+    {"a window leaves documents of a row room", test_attention_room, false},
     {"attention skips tiles without a trace", test_attention_skip, false},
     {"attention visits the tiles that are seen", test_attention_tiles, false},
     {"attention keeps NaN", test_attention_nan, false},

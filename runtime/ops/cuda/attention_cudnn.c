@@ -50,8 +50,11 @@ static bool same_shape(const struct dt_attention_shape *a,
            a->ragged == b->ragged && a->type == b->type;
 }
 
-/* The feature of the call that cuDNN never supports, in words; NULL: none. */
-static const char *refusal(const struct dt_attention *a, enum dt_dtype type)
+/* The feature of the call that cuDNN never supports, in words; NULL: none.
+ * Documents have any number of positions, whatever that of the row is.
+ */
+static const char *refusal(const struct dt_attention *a, enum dt_dtype type,
+                           bool documents)
 {
     if (type == DT_F32)
         return "cuDNN computes attention in bf16 and fp16, not in fp32";
@@ -61,7 +64,7 @@ static const char *refusal(const struct dt_attention *a, enum dt_dtype type)
         return "the scores have a softcap";
     if (a->HS % 8 != 0)
         return "the size of heads is no multiple of 8";
-    if (a->T % 128 != 0 && !dt_cuda_dnn_any_length())
+    if ((documents || a->T % 128 != 0) && !dt_cuda_dnn_any_length())
         return "before cuDNN 9.16 only multiples of 128 positions are right";
     return NULL;
 }
@@ -306,11 +309,6 @@ static const char *compute_rows(const struct pass *pass)
 
 /* --- documents --- */
 
-static bool by_documents(const struct dt_attention *a)
-{
-    return a->documents.spans.count > 0 && a->last.count == 0;
-}
-
 /* A run of class c, with the masks of `whole`. */
 static struct dt_attention_shape shape_of_run(
     const struct dt_attention *a, const struct dt_attention_shape *whole,
@@ -483,13 +481,14 @@ static const char *rows_workspace(enum dt_dtype type,
 
 const char *dt_cuda_attention_cudnn_workspace(enum dt_dtype type,
                                               const struct dt_attention *a,
-                                              size_t *count)
+                                              bool documents, size_t *count)
 {
-    const char *why = refusal(a, type);
+    const char *why = refusal(a, type, documents);
     size_t bytes = 0;
 
-    if (!why && (!by_documents(a) || documents_workspace(type, a, &bytes)))
-        why = rows_workspace(type, a, &bytes);
+    if (!why)
+        why = documents ? documents_workspace(type, a, &bytes)
+                        : rows_workspace(type, a, &bytes);
     *count = why ? 0 : (256 + bytes) / sizeof(float);
     return why;
 }
@@ -497,7 +496,7 @@ const char *dt_cuda_attention_cudnn_workspace(enum dt_dtype type,
 /* A pass whose documents are computed one by one, if that can be. */
 static const char *compute(const struct pass *pass, bool documents)
 {
-    const char *why = refusal(pass->a, pass->qkv.dtype);
+    const char *why = refusal(pass->a, pass->qkv.dtype, documents);
 
     if (why)
         return why;

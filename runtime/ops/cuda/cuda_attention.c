@@ -280,19 +280,33 @@ void dt_cuda_attention_backward(struct dt_stream *stream, struct dt_view dqkv,
                            .backward = true});
 }
 
+/* What a pass by cuDNN needs; NULL, or why it cannot. */
+static const char *planned(enum dt_dtype type, const struct dt_attention *a,
+                           bool documents, size_t *count)
+{
+    const char *why = cudnn.closed.text;
+
+    if (cudnn.open)
+        why = dt_cuda_attention_cudnn_workspace(type, a, documents, count);
+    cudnn.used |= !why;
+    return why;
+}
+
+/* In the order of compute() */
 size_t dt_cuda_attention_workspace(enum dt_dtype type,
                                    const struct dt_attention *attention)
 {
     size_t math = dt_workspace_attention(attention), fused = 0;
     const char *why;
 
-    if (mostly_masked(attention) || attention->B * attention->T == 0)
+    if (attention->B * attention->T == 0)
         return math;
-    why = cudnn.open
-              ? dt_cuda_attention_cudnn_workspace(type, attention, &fused)
-              : cudnn.closed.text;
-    cudnn.used |= !why;
-    if (!cudnn.why)
-        cudnn.why = why;
+    if (!documents_of(attention) || planned(type, attention, true, &fused)) {
+        if (mostly_masked(attention))
+            return math;
+        why = planned(type, attention, false, &fused);
+        if (!cudnn.why)
+            cudnn.why = why;
+    }
     return fused > math ? fused : math;
 }

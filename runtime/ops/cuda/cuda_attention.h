@@ -103,7 +103,7 @@ const char *dt_cuda_attention_cudnn_backward(
 /* *count: elements of workspace; 0 if cuDNN cannot do it. */
 const char *dt_cuda_attention_cudnn_workspace(enum dt_dtype type,
                                               const struct dt_attention *a,
-                                              size_t *count);
+                                              bool documents, size_t *count);
 
 #else
 
@@ -144,9 +144,10 @@ static inline const char *dt_cuda_attention_cudnn_backward(
 }
 
 static inline const char *dt_cuda_attention_cudnn_workspace(
-    enum dt_dtype type, const struct dt_attention *a, size_t *count)
+    enum dt_dtype type, const struct dt_attention *a, bool documents,
+    size_t *count)
 {
-    (void)type, (void)a;
+    (void)type, (void)a, (void)documents;
     *count = 0;
     return DT_NO_CUDNN;
 }

@@ -81,8 +81,9 @@ int dt_cuda_dnn_load(struct dt_error *err);
 /* "cuDNN 9.19.0"; only after dt_cuda_dnn_load. */
 const char *dt_cuda_dnn_version(void);
 
-/* Is attention right for any number of positions? Up to 9.15 it may be wrong
- * for those of keys that are no multiple of 128. Only after dt_cuda_dnn_load.
+/* Is attention right for any number of positions, also of rows of a ragged
+ * batch? Up to 9.15 it may be wrong for those of keys that are no multiple of
+ * 128. Only after dt_cuda_dnn_load.
  */
 bool dt_cuda_dnn_any_length(void);
 
