@@ -110,7 +110,9 @@ static size_t attention_workspace_of(const struct dt_acts_for *plan)
 {
     const struct dt_model_config *config = plan->config;
     const struct dt_model_options *options = plan->options;
-    const bool ahead = config->vision && config->vision->family->bidirectional;
+    const bool ahead =
+        options->ahead ||
+        (config->vision && config->vision->family->bidirectional);
     struct dt_attention attention = {
         .B = options->B,
         .T = options->T,
@@ -124,7 +126,7 @@ static size_t attention_workspace_of(const struct dt_acts_for *plan)
         .dropout = {.rate = options->dropout ? config->attn_dropout : 0},
     };
     attention.documents.tokens = attention.first.count;
-    attention.documents.spans.count = attention.first.count;
+    attention.documents.spans.count = ahead ? 0 : attention.first.count;
     enum dt_dtype type = options->compute;
     size_t most = 0;
     for (size_t u = 1; u <= config->n_layer && most == 0; u++)

@@ -51,6 +51,8 @@ struct dt_model_options {
     size_t lowest;            /* ... which end at this unit, the first that is
                                  trained: nothing of those before it is kept */
     bool documents;        /* plan for batches with doc_start; not a promise */
+    bool ahead;            /* plan for positions that see later ones, as those
+                              of pictures do */
     bool recompute;        /* save only the input of each block and recompute
                               the block in its backward pass: the same bits */
     bool offload;          /* with recompute: these inputs wait in host memory,

@@ -264,24 +264,25 @@ static void the_gradient_of_act_has_its_place_unless_an_adapter_reads_act(
     }
 }
 
+static const char pictures[] =
+    "{\"model_type\": \"smolvlm\", \"scale_factor\": 2,"
+    " \"image_token_id\": 5, \"vision_config\": {\"hidden_size\": 32,"
+    " \"intermediate_size\": 64, \"num_hidden_layers\": 2,"
+    " \"num_attention_heads\": 2, \"image_size\": 16, \"patch_size\": 4},"
+    " \"text_config\": {\"model_type\": \"llama\", \"vocab_size\": 100,"
+    " \"hidden_size\": 32, \"intermediate_size\": 96,"
+    " \"num_hidden_layers\": 1, \"num_attention_heads\": 2,"
+    " \"max_position_embeddings\": 512, \"rms_norm_eps\": 1e-5}}";
+
 /* 16 patches of a picture are 4 features, whose gradients are not there while
  * the embedding is computed.
  */
 static void gradients_of_features_take_the_memory_of_the_embedding(void **state)
 {
-    static const char json[] =
-        "{\"model_type\": \"smolvlm\", \"scale_factor\": 2,"
-        " \"image_token_id\": 5, \"vision_config\": {\"hidden_size\": 32,"
-        " \"intermediate_size\": 64, \"num_hidden_layers\": 2,"
-        " \"num_attention_heads\": 2, \"image_size\": 16, \"patch_size\": 4},"
-        " \"text_config\": {\"model_type\": \"llama\", \"vocab_size\": 100,"
-        " \"hidden_size\": 32, \"intermediate_size\": 96,"
-        " \"num_hidden_layers\": 1, \"num_attention_heads\": 2,"
-        " \"max_position_embeddings\": 512, \"rms_norm_eps\": 1e-5}}";
     struct dt_model_config config = {0};
     size_t bytes[2];
     (void)state;
-    parse(&config, json);
+    parse(&config, pictures);
     for (int i = 0; i < 2; i++) {
         const struct dt_model_options options = {
             .B = 1,
@@ -298,9 +299,38 @@ static void gradients_of_features_take_the_memory_of_the_embedding(void **state)
     dt_model_config_fini(&config);
 }
 
+static size_t bounded, unbounded; /* plans of attention */
+
+static size_t count_plans(enum dt_dtype type,
+                          const struct dt_attention *attention)
+{
+    const bool last = attention->last.count == attention->B * attention->T;
+    (void)type;
+    (last && attention->documents.spans.count == 0 ? &bounded
+                                                   : &unbounded)[0]++;
+    return 1;
+}
+
+/* Or plans of documents are made that no picture is computed by. */
+static void pictures_are_planned_to_see_later_positions(void **state)
+{
+    const struct dt_ops ops = {.attention_workspace = count_plans};
+    const struct dt_model_options options = {
+        .B = 1, .T = 64, .patches = 128, .pictures = 8, .train = true};
+    struct dt_model_config config = {0};
+    (void)state;
+    parse(&config, pictures);
+    const struct dt_tower_for tower = {config.vision, &options, config.n_embd};
+    assert_true(dt_tower_bytes(&tower, &ops) < SIZE_MAX);
+    assert_true(bounded > 0);
+    assert_int_equal(unbounded, 0);
+    dt_model_config_fini(&config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pictures_are_planned_to_see_later_positions),
         cmocka_unit_test(
             gradients_of_features_take_the_memory_of_the_embedding),
         cmocka_unit_test(
