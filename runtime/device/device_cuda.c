@@ -607,10 +607,12 @@ static int record_begin(struct dt_stream *stream, struct dt_error *err)
         "cudaStreamBeginCapture");
 }
 
-static size_t free_memory(void)
+/* `unknown` if CUDA does not say. */
+static size_t free_memory(size_t unknown)
 {
     size_t free_bytes, total;
-    return cudaMemGetInfo(&free_bytes, &total) == cudaSuccess ? free_bytes : 0;
+    return cudaMemGetInfo(&free_bytes, &total) == cudaSuccess ? free_bytes
+                                                              : unknown;
 }
 
 static int record_end(struct dt_stream *stream, struct dt_graph **graph,
@@ -622,7 +624,7 @@ static int record_end(struct dt_stream *stream, struct dt_graph **graph,
     dt_cuda_forget_failure();       /* nothing has run */
     const char *call = "cudaStreamEndCapture";
     cudaError_t code = cudaStreamEndCapture(stream->cuda, &recorded);
-    const size_t before = free_memory();
+    const size_t before = free_memory(0);
     if (code == cudaSuccess) {
         call = "cudaGraphInstantiate";
         code = cudaGraphInstantiate(&exec, recorded, 0);
@@ -634,7 +636,7 @@ static int record_end(struct dt_stream *stream, struct dt_graph **graph,
     if (recorded)
         cudaGraphDestroy(recorded);
     if (queued == 0 && code == cudaSuccess) {
-        const size_t after = free_memory();
+        const size_t after = free_memory(before);
         *graph = (struct dt_graph *)exec;
         *bytes = before > after ? before - after : 0;
         return 0;

@@ -9,9 +9,10 @@
 #include "model/graphs.h"
 
 /* Of the memory that no plan knows of, which devices hold back: recordings take
- * 0.1 to 0.5 MB of it for each piece.
+ * 0.1 to 0.5 MB of it for each piece. A shape that was not run while others
+ * were IDLE times loses its recordings to them.
  */
-enum { MAX_SHAPES = 64, MAX_BYTES = 128 << 20 };
+enum { MAX_SHAPES = 64, MAX_BYTES = 128 << 20, IDLE = 64 };
 
 /* A piece of the work of a shape. */
 struct piece {
@@ -28,6 +29,9 @@ struct dt_graphs {
                                  is free */
     size_t bytes[MAX_SHAPES]; /* that the recordings of a shape took */
     size_t runs;
+    size_t measured,
+        measured_count;  /* bytes of recordings, and how many, ... */
+    bool reuses;         /* ... until the first ones were destroyed */
     struct piece *piece; /* (MAX_SHAPES, pieces) */
 };
 
@@ -52,18 +56,28 @@ struct dt_graphs *dt_graphs_create(const struct dt_exec *exec, size_t pieces,
     return graphs;
 }
 
-/* Forgets the pieces of a shape. Replays that are queued still run: the device
- * frees a graph after them.
+/* Destroys the recordings of a shape. Replays that are queued still run: the
+ * device frees a graph after them.
  */
-static void forget_shape(struct dt_graphs *graphs, size_t index)
+static void drop_graphs(struct dt_graphs *graphs, size_t index)
 {
     struct piece *piece = &graphs->piece[index * graphs->pieces];
     for (size_t i = 0; i < graphs->pieces; i++) {
-        if (piece[i].graph)
+        if (piece[i].graph) {
             graphs->exec.device->graph_destroy(piece[i].graph);
-        piece[i] = (struct piece){0};
+            graphs->reuses = true;
+        }
+        piece[i].graph = NULL;
     }
-    graphs->used[index] = graphs->bytes[index] = 0;
+    graphs->bytes[index] = 0;
+}
+
+static void forget_shape(struct dt_graphs *graphs, size_t index)
+{
+    drop_graphs(graphs, index);
+    memset(&graphs->piece[index * graphs->pieces], 0,
+           graphs->pieces * sizeof(*graphs->piece));
+    graphs->used[index] = 0;
 }
 
 void dt_graphs_forget(struct dt_graphs *graphs)
@@ -118,25 +132,48 @@ static size_t free_place(struct dt_graphs *graphs)
     return oldest;
 }
 
-/* Counts the memory that recording a piece of the newest shape took, and
- * forgets others until all take no more than they may.
+/* The memory of a recording. Devices give it out in chunks for several of them,
+ * so one recording tells nothing.
  */
-static void count_bytes(struct dt_graphs *graphs, const struct piece *piece,
-                        size_t taken)
+static size_t mean_bytes(const struct dt_graphs *graphs)
 {
-    const size_t own = (size_t)(piece - graphs->piece) / graphs->pieces;
-    size_t all = 0;
-    graphs->bytes[own] += taken;
+    return graphs->measured_count > 0
+               ? graphs->measured / graphs->measured_count
+               : 0;
+}
+
+/* Counts what recording a piece took. With memory of those that were destroyed
+ * that seems to be nothing.
+ */
+static void count_bytes(struct dt_graphs *graphs, size_t index, size_t taken)
+{
+    const size_t mean = mean_bytes(graphs);
+    if (!graphs->reuses) {
+        graphs->measured += taken;
+        graphs->measured_count++;
+    }
+    graphs->bytes[index] += graphs->reuses && taken < mean ? mean : taken;
+}
+
+/* Whether one more recording fits, if need be without those of shapes that are
+ * idle. Otherwise shapes that take turns would be recorded for ever.
+ */
+static bool has_room(struct dt_graphs *graphs, size_t own)
+{
+    size_t all = mean_bytes(graphs);
     for (size_t i = 0; i < graphs->shape_count; i++)
         all += graphs->bytes[i];
-    while (all > MAX_BYTES && all > graphs->bytes[own]) {
+    while (all > MAX_BYTES) {
         size_t oldest = own;
         for (size_t i = 0; i < graphs->shape_count; i++)
             if (graphs->bytes[i] > 0 && graphs->used[i] < graphs->used[oldest])
                 oldest = i;
+        if (graphs->runs - graphs->used[oldest] <= IDLE * graphs->pieces)
+            return false;
         all -= graphs->bytes[oldest];
-        forget_shape(graphs, oldest);
+        drop_graphs(graphs, oldest);
     }
+    return true;
 }
 
 /* The piece of a shape, which is new if it was not run before. */
@@ -151,22 +188,25 @@ static struct piece *find_or_add_piece(struct dt_graphs *graphs,
     return &graphs->piece[index * graphs->pieces + piece];
 }
 
-/* Records the work of a piece. If that cannot be recorded, nothing is from here
- * on.
+/* Records the work of a piece, if there is room. If that cannot be recorded,
+ * nothing is from here on.
  */
 static int record_piece(struct dt_graphs *graphs, struct piece *piece,
                         void (*work)(void *ctx), void *ctx,
                         struct dt_error *err)
 {
+    const size_t own = (size_t)(piece - graphs->piece) / graphs->pieces;
     const struct dt_device *device = graphs->exec.device;
     struct dt_stream *stream = graphs->exec.stream;
     struct dt_error why = {0};
     size_t bytes = 0;
+    if (!has_room(graphs, own))
+        return 0;
     if (device->record_begin(stream, err) < 0)
         return -1;
     work(ctx);
     if (device->record_end(stream, &piece->graph, &bytes, &why) == 0) {
-        count_bytes(graphs, piece, bytes);
+        count_bytes(graphs, own, bytes);
         return 0;
     }
     graphs->records = false;

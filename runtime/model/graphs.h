@@ -41,12 +41,14 @@ bool dt_graphs_seen(const struct dt_graphs *graphs,
 
 /* Queues the work of work(ctx). For each piece of a shape it is called twice:
  * first to run, when it may prepare what it needs, then to be recorded; from
- * then on the recording is replayed. There are recordings of 64 shapes, and of
- * fewer if they take more than 128 MiB of the device: one more takes the place
- * of the shapes that were not run for the longest time. Nothing is recorded
- * with DISTTRAIN_CUDA_GRAPHS=0 in the environment, or after a recording that
- * failed: a warning says why, and work is called every time. -1: the device
- * failed.
+ * then on the recording is replayed. There are recordings of 64 shapes: one
+ * more takes the place of the shape that was not run for the longest time. They
+ * take up to 128 MiB of the device for each dt_graphs; a piece for which there
+ * is no room runs as if it were new, until a shape has not been run for the
+ * time of 64 runs of all pieces, which loses its recordings then. Nothing is
+ * recorded with DISTTRAIN_CUDA_GRAPHS=0 in the environment, or after a
+ * recording that failed: a warning says why, and work is called every time. -1:
+ * the device failed.
  */
 int dt_graphs_run(struct dt_graphs *graphs, const struct dt_graph_shape *shape,
                   size_t piece, void (*work)(void *ctx), void *ctx,

@@ -104,31 +104,65 @@ static void work_is_done_then_recorded_then_replayed(void **state)
     assert_int_equal(destroyed, 3);
 }
 
-/* Recordings of 50 MiB, of which two fit. */
+/* Runs of a piece after which another shape is idle, of two pieces */
+enum { IDLE = 2 * 64 };
+
+/* Recordings of 50 MiB, of which two fit: shapes that take turns keep theirs,
+ * and one that is idle loses them, but needs no preparation.
+ */
 static void recordings_take_only_so_much_memory(void **state)
 {
     struct dt_graphs *graphs = create(&recorder);
-    struct dt_graph_shape shape = {.B = 1, .doc_start = true};
     (void)state;
     each = (size_t)50 << 20;
     for (size_t T = 1; T <= 3; T++)
         run(graphs, T, 0, 2);
-    expect(6, 3, 3);
-    assert_int_equal(destroyed, 1); /* of T = 1 */
-    for (shape.T = 1; shape.T <= 3; shape.T++)
-        assert_int_equal(dt_graphs_seen(graphs, &shape), shape.T > 1);
+    for (size_t T = 1; T <= 3; T++)
+        run(graphs, T, 0, 1);
+    expect(2 + 2 + 3, 2, 2 + 2);
     run(graphs, 2, 0, 1);
-    run(graphs, 4, 0, 2); /* instead of 3 */
+    run(graphs, 3, 0, IDLE - 3);
+    expect(7 + IDLE - 3, 2, 5);
+    run(graphs, 3, 0, 1); /* instead of 1 */
+    expect(7 + IDLE - 2, 3, 6);
+    assert_int_equal(destroyed, 1);
     run(graphs, 2, 0, 1);
-    expect(8, 4, 6);
-    assert_int_equal(destroyed, 2);
-    each = (size_t)1 << 30; /* the newest one stays in any case */
-    run(graphs, 5, 0, 3);
-    run(graphs, 5, 1, 3);
-    assert_int_equal(destroyed, 4);
-    expect(12, 6, 10);
+    run(graphs, 1, 0, 1);
+    expect(7 + IDLE - 1, 3, 7);
     dt_graphs_destroy(graphs);
-    assert_int_equal(destroyed, 6);
+    assert_int_equal(destroyed, 3);
+}
+
+/* The device measures nothing for a recording in the place of another one. */
+static void memory_that_is_used_again_counts(void **state)
+{
+    struct dt_graphs *graphs = create(&recorder);
+    (void)state;
+    each = (size_t)50 << 20;
+    run(graphs, 1, 0, 2);
+    run(graphs, 2, 0, 2);
+    each = 0;
+    run(graphs, 3, 0, 2 * IDLE); /* instead of 1; 2 is idle, too */
+    assert_int_equal(destroyed, 1);
+    run(graphs, 2, 0, 1);
+    run(graphs, 4, 0, 2);
+    assert_int_equal(recorded, 3);
+    dt_graphs_destroy(graphs);
+}
+
+/* Two recordings in a chunk of 2 MiB are two of 1 MiB. */
+static void chunks_count_for_several_recordings(void **state)
+{
+    struct dt_graphs *graphs = create(&recorder);
+    (void)state;
+    for (size_t T = 1; T <= 63; T++)
+        for (size_t piece = 0; piece < 2; piece++) {
+            each = piece == 0 ? 2 << 20 : 0;
+            run(graphs, T, piece, 2);
+        }
+    assert_int_equal(recorded, 126);
+    assert_int_equal(destroyed, 0);
+    dt_graphs_destroy(graphs);
 }
 
 /* Batches of equal sizes whose documents take other numbers of runs. */
@@ -188,6 +222,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_is_done_then_recorded_then_replayed),
         cmocka_unit_test(recordings_take_only_so_much_memory),
+        cmocka_unit_test(memory_that_is_used_again_counts),
+        cmocka_unit_test(chunks_count_for_several_recordings),
         cmocka_unit_test(runs_of_documents_are_part_of_a_shape),
         cmocka_unit_test(shape_65_takes_the_place_of_the_one_unused_longest),
         cmocka_unit_test(a_device_without_graphs_does_all_work),
