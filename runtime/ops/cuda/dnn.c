@@ -204,7 +204,8 @@ void dt_cuda_dnn_set(struct dt_cuda_dnn_graph *g, cudnnBackendDescriptor_t d,
 
     if (g->failure[0])
         return;
-    add_to_hash(g, d, name, type, count, value);
+    if (!g->unnamed)
+        add_to_hash(g, d, name, type, count, value);
     snprintf(what, sizeof(what), "cudnnBackendSetAttribute(%d)", (int)name);
     failed(g, what,
            dt_cuda_dnn.cudnnBackendSetAttribute(d, name, type, count, value));
@@ -404,7 +405,7 @@ void dt_cuda_dnn_run(struct dt_cuda_dnn_graph *g, cudaStream_t stream,
                      void *workspace)
 {
     cudnnBackendDescriptor_t pack;
-    struct dt_cuda_dnn_graph run = {0};
+    struct dt_cuda_dnn_graph run = {.unnamed = true};
 
     failed(&run, "cudnnSetStream",
            dt_cuda_dnn.cudnnSetStream(dt_cuda_dnn.handle, stream));

@@ -55,7 +55,8 @@ struct dt_cuda_dnn_graph {
     cudnnBackendDescriptor_t operations[MOST_OPERATIONS];
     size_t owned_count, operation_count;
     int64_t next_uid;
-    uint64_t hash;                /* of all that was set */
+    uint64_t hash;                /* of all that was set, ... */
+    bool unnamed;                 /* ... unless there is no need of it */
     char failure[400];            /* of the first call that failed */
     cudnnBackendDescriptor_t all; /* operations as one graph */
     cudnnBackendDescriptor_t plan;
