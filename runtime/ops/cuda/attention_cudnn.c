@@ -93,6 +93,7 @@ static struct plan *plan_create(const struct dt_attention_shape *s, bool kept)
     struct plan *plan = calloc(1, sizeof(*plan));
     struct dt_cuda_dnn_name name;
     char gpu[300];
+    int driver = 0;
 
     if (!plan)
         return NULL;
@@ -102,13 +103,14 @@ static struct plan *plan_create(const struct dt_attention_shape *s, bool kept)
         return plan;
     dt_cuda_attention_graph(plan->graph, s, deterministic);
     kept &= dt_cuda_cache_gpu(gpu, sizeof(gpu)) &&
-            dt_cuda_dnn_name(plan->graph, gpu, deterministic, &name);
+            cudaDriverGetVersion(&driver) == cudaSuccess &&
+            dt_cuda_dnn_name(plan->graph, gpu, driver, deterministic, &name);
     if (kept && dt_cuda_dnn_recall(plan->graph, &name))
         return plan;
     if (dt_cuda_dnn_plan(plan->graph, deterministic, &plan->why) < 0) {
         dt_cuda_dnn_graph_destroy(plan->graph);
         plan->graph = NULL;
-    } else if (kept && dt_cuda_facts.local_rank == 0) {
+    } else if (kept) {
         dt_cuda_dnn_remember(plan->graph, &name);
     }
     return plan;

@@ -200,10 +200,12 @@ struct dt_cuda_dnn_name {
 };
 
 /* Names the plan of a graph, before that is made, on the GPU of this name
- * (dt_cuda_cache_gpu). False: the graph has failed.
+ * (dt_cuda_cache_gpu) with a driver of this version (cudaDriverGetVersion).
+ * False: the graph has failed.
  */
 bool dt_cuda_dnn_name(const struct dt_cuda_dnn_graph *g, const char *gpu,
-                      bool deterministic, struct dt_cuda_dnn_name *name);
+                      int driver, bool deterministic,
+                      struct dt_cuda_dnn_name *name);
 
 /* Takes the plan of an earlier run. False: there is none. */
 bool dt_cuda_dnn_recall(struct dt_cuda_dnn_graph *g,

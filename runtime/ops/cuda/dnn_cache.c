@@ -4,8 +4,9 @@
  *
  * disttrain/attention-HASH (cuda_cache.h): a plan as cuDNN writes it, with its
  * kernels, so that nothing has to be compiled. The first line names the GPU,
- * the version of cuDNN and the graph, by a hash of all that makes it; the
- * second one has the length of the rest and its hash.
+ * the versions of cuDNN, of its CUDA toolkit and of the driver, and the graph,
+ * by a hash of all that makes it; the second one has the length of the rest and
+ * its hash. Every rank writes: the last file replaces the others whole.
  */
 #include "config.h"
 
@@ -23,12 +24,15 @@
 enum { MOST_BYTES = 16 << 20 };
 
 bool dt_cuda_dnn_name(const struct dt_cuda_dnn_graph *g, const char *gpu,
-                      bool deterministic, struct dt_cuda_dnn_name *name)
+                      int driver, bool deterministic,
+                      struct dt_cuda_dnn_name *name)
 {
-    const int length = snprintf(
-        name->text, sizeof(name->text),
-        "disttrain: a plan, form 1; %s, %s, graph %016" PRIx64 "%s\n", gpu,
-        dt_cuda_dnn.version, g->hash, deterministic ? ", deterministic" : "");
+    const int length =
+        snprintf(name->text, sizeof(name->text),
+                 "disttrain: a plan, form 1; %s, %s, CUDA %zu, driver %d, "
+                 "graph %016" PRIx64 "%s\n",
+                 gpu, dt_cuda_dnn.version, dt_cuda_dnn.cudnnGetCudartVersion(),
+                 driver, g->hash, deterministic ? ", deterministic" : "");
 
     return !g->failure[0] && length < (int)sizeof(name->text);
 }
@@ -66,9 +70,7 @@ bool dt_cuda_dnn_recall(struct dt_cuda_dnn_graph *g,
     plan = text ? find_plan(text, name->text) : NULL;
     good = plan && dt_cuda_dnn_restore(g, plan);
     if (damaged || (text && !good))
-        dt_cuda_tell("%s is damaged: the plan is made anew, and the file "
-                     "replaced",
-                     file.path);
+        dt_cuda_tell("%s is damaged: the plan is made anew", file.path);
     free(text);
     return good;
 }
