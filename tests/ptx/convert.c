@@ -128,6 +128,17 @@ static uint64_t float_of(const struct ptx_convert *c, double x)
     return from_double(c->to, c->to_bytes, x);
 }
 
+/* A float that 16-bit types round as they would round the integer: bits that do
+ * not fit become one that is set.
+ */
+static float inexact(uint64_t magnitude)
+{
+    int shift = 0;
+    for (; magnitude >> 24; shift++)
+        magnitude = magnitude >> 1 | (magnitude & 1);
+    return ldexpf((float)magnitude, shift);
+}
+
 /* Rounded once. */
 static uint64_t float_of_integer(const struct ptx_convert *c, uint64_t bits)
 {
@@ -135,7 +146,12 @@ static uint64_t float_of_integer(const struct ptx_convert *c, uint64_t bits)
     uint64_t y = low_bytes(bits, c->from_bytes);
     if (c->to_bytes == 8)
         return from_double('f', 8, c->from == 's' ? (double)x : (double)y);
-    return simt_float_bits(c->from == 's' ? (float)x : (float)y);
+    if (c->to_bytes == 4)
+        return simt_float_bits(c->from == 's' ? (float)x : (float)y);
+    if (c->from == 's' && x < 0)
+        return from_double(c->to, 2, -(double)inexact(-(uint64_t)x));
+    return from_double(c->to, 2,
+                       (double)inexact(c->from == 's' ? (uint64_t)x : y));
 }
 
 static uint64_t converted(const struct ptx_convert *c, uint64_t bits)

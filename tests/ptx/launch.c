@@ -47,20 +47,39 @@ struct fat_entry {
 };
 enum { FAT_MAGIC = (int)0xba55ed50u, FAT_PTX = 1, FAT_ELF = 2 };
 
-static char *text_of(const unsigned char *data, size_t bytes)
+#ifdef HAVE_ZSTD
+/* NULL: it is in another form. */
+static char *decompressed(const unsigned char *data, size_t bytes)
 {
     unsigned long long size = ZSTD_getFrameContentSize(data, bytes);
-    bool plain = bytes > 0 && strchr("\n./", data[0]) != NULL;
-    if (plain)
-        size = bytes;
-    else if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN)
-        simt_fail("ptx: an object has PTX in a form that is not known");
+    if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN)
+        return NULL;
     char *text = simt_checked(calloc(1, size + 1));
-    if (plain)
-        memcpy(text, data, size);
-    else if (ZSTD_isError(ZSTD_decompress(
-                 text, size, data, ZSTD_findFrameCompressedSize(data, bytes))))
+    if (ZSTD_isError(ZSTD_decompress(
+            text, size, data, ZSTD_findFrameCompressedSize(data, bytes))))
         simt_fail("ptx: an object has PTX that cannot be decompressed");
+    return text;
+}
+#else
+static char *decompressed(const unsigned char *data, size_t bytes)
+{
+    (void)data;
+    (void)bytes;
+    return NULL;
+}
+#endif
+
+static char *text_of(const unsigned char *data, size_t bytes)
+{
+    char *text;
+    if (bytes > 0 && strchr("\n./", data[0])) {
+        text = simt_checked(calloc(1, bytes + 1));
+        memcpy(text, data, bytes);
+        return text;
+    }
+    text = decompressed(data, bytes);
+    if (!text)
+        simt_fail("ptx: an object has PTX in a form that is not known");
     return text;
 }
 

@@ -252,6 +252,16 @@ static struct ptx_operand find_register(const struct reader *r,
     return (struct ptx_operand){0};
 }
 
+/* Whether words begin with the value, again and again. */
+static bool all_are(const uint32_t *at, uint32_t count, const uint32_t *halves,
+                    uint32_t words)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (at[i] != halves[i % words])
+            return false;
+    return true;
+}
+
 /* A register of the kernel whose lanes all are `value`. */
 static struct ptx_operand constant(struct reader *r, char kind, uint64_t value)
 {
@@ -260,9 +270,7 @@ static struct ptx_operand constant(struct reader *r, char kind, uint64_t value)
     uint32_t end = k->constant_bytes / 4;
     const uint32_t halves[] = {(uint32_t)value, (uint32_t)(value >> 32)};
     for (; at + words * step <= end; at += step)
-        if (k->constants[at] == halves[0] &&
-            k->constants[at + 1] == halves[words - 1] &&
-            k->constants[at + words * step - 1] == halves[words - 1])
+        if (all_are(&k->constants[at], words * step, halves, words))
             return (struct ptx_operand){.kind = kind, .bank = 1, .at = at * 4};
     k->constants =
         ptx_grown(k->constants, end + words * step, &r->constant_room, 4);

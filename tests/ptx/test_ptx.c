@@ -383,6 +383,11 @@ static void test_words(void **state)
         {"cvt.rzi.u32.f32 %r0, %f1", 0xbf800000, 0, 0, 0},
         {"cvt.rn.f32.s32 %f0, %r1", (uint32_t)-3, 0, 0, 0xc0400000},
         {"cvt.rn.f32.u32 %f0, %r1", 0x01000001, 0, 0, 0x4b800000},
+        {"cvt.rn.f16.s32 %h1, %r1; cvt.u32.u16 %r0, %h1", (uint32_t)-3, 0, 0,
+         0xc200},
+        {"cvt.rn.f16.u32 %h1, %r1; cvt.u32.u16 %r0, %h1", 65535, 0, 0, 0x7c00},
+        {"cvt.rn.bf16.u32 %h1, %r1; cvt.u32.u16 %r0, %h1", 0x01010001, 0, 0,
+         0x4b81},
         {"setp.ltu.f32 %p1, %f1, %f2; selp.b32 %r0, 1, 2, %p1", 0x7fc00000, 0,
          0, 1},
         {"setp.ge.f32 %p1, %f1, %f2; selp.b32 %r0, 1, 2, %p1", 0x7fc00000, 0, 0,
@@ -410,6 +415,18 @@ static void test_words(void **state)
             fail_msg("%s: %#x instead of %#x", cases[n].instruction, words[0],
                      cases[n].want);
     }
+}
+
+/* Behind a word of 7 is a long one of 7 and 5, then one of 7 and 7. */
+static void test_constants(void **state)
+{
+    uint32_t words[WORDS] = {0};
+    (void)state;
+    run("mov.u32 %r0, 7; mov.u64 %rd1, 0x700000005; mov.u64 %rd2, 0x700000007;"
+        " cvt.u32.u64 %r0, %rd2;\n" STORE,
+        WARP, words);
+    for (unsigned t = 0; t < 32; t++)
+        assert_int_equal(words[t], 7);
 }
 
 /* Two neighbors of A(r, k) = r + k % 3, and of B(k, c) = k % 4 - c; %r10: the
@@ -482,6 +499,7 @@ int main(void)
         cmocka_unit_test(test_asynchronous_copies),
         cmocka_unit_test(test_needless_barriers),
         cmocka_unit_test(test_words),
+        cmocka_unit_test(test_constants),
         cmocka_unit_test(test_matrices),
         cmocka_unit_test(test_unknown),
     };
