@@ -73,8 +73,7 @@ static int take_go(struct dt_keeper *k, const struct dt_wire_message *message)
     if (dt_view_take_life(roster, at, message->bytes - sizeof(go),
                           message->life) < 0)
         return -1;
-    if (k->options->srun_node &&
-        dt_roster_lost_host(roster, k->options->srun_node))
+    if (dt_reach_lost_srun(k->options, roster))
         drop_output();
     k->kill_at = 0;
     k->note[0] = '\0';

@@ -100,8 +100,8 @@ typedef bool dt_roster_fits_f(const void *context, int size);
 int dt_roster_assign(struct dt_roster *roster, long least,
                      dt_roster_fits_f *fits, const void *context);
 
-/* Whether this is the name of a node that is lost. */
-bool dt_roster_lost_host(const struct dt_roster *roster, const char *host);
+/* A keeper that is lost of the node with this name; -1: none. */
+int dt_roster_find_lost(const struct dt_roster *roster, const char *host);
 
 /* The keeper of a rank; -1: it is lost. */
 int dt_roster_find(const struct dt_roster *roster, int rank);
@@ -245,6 +245,20 @@ int dt_reach_leader(const struct dt_keeper_options *options, int id, int count,
 int dt_reach_next(const struct dt_keeper_options *options,
                   const struct dt_roster *roster, int leader, int id,
                   int signals, struct dt_error *err);
+
+/* Whether the host of srun is lost: its node is, and its kernel, too. Blocks as
+ * dt_host_is_silent.
+ */
+bool dt_reach_lost_srun(const struct dt_keeper_options *options,
+                        const struct dt_roster *roster);
+
+/* --- host.c: whether a host is lost, and not only the keepers there --- */
+
+/* Whether nothing answers where a keeper listens, or has listened: a kernel
+ * that lives accepts a connection, or refuses it. Blocks for up to 1.5 s, which
+ * is less than a keeper may be silent.
+ */
+bool dt_host_is_silent(const struct dt_wire_row *row);
 
 /* --- guests.c: connections to the leader that have not proved to be a keeper
  *

@@ -396,8 +396,8 @@ void dt_leader_end_job(struct dt_leader *l)
     const int status = l->verdict.cause.status;
     const bool decides = dt_agree_is_whole(&l->roster) ||
                          dt_agree_quorum(&l->roster) == DT_QUORUM_MORE;
-    if (!l->told || !decides || !options->end_job || !options->srun_node ||
-        !dt_roster_lost_host(&l->roster, options->srun_node))
+    if (!l->told || !decides || !options->end_job ||
+        !dt_reach_lost_srun(options, &l->roster))
         return;
     await_shrink(l);
     options->end_job(WIFEXITED(status) ? WEXITSTATUS(status)

@@ -44,16 +44,22 @@ static int run_claim(const void *leader)
                                name);
 }
 
-/* Writes the hosts of all nodes that were ever lost as "n2,n3". */
-static void list_lost(const struct dt_roster *roster, char *text, size_t bytes)
+/* Writes the hosts of all nodes that were ever lost as "n2,n3". That of srun is
+ * not one of them: Slurm refuses to take the host of a batch script out of its
+ * job, and all others with it.
+ */
+static void list_lost(const struct dt_leader *l, char *text, size_t bytes)
 {
+    const struct dt_roster *roster = &l->roster;
+    const char *srun = l->options->srun_node;
     size_t used = 0;
     text[0] = '\0';
     for (int i = 0; i < roster->count && used < bytes; i++) {
-        bool again = dt_roster_has(roster, i);
-        for (int k = 0; k < i && !again; k++)
-            again = roster->rows[k].hello.node == roster->rows[i].hello.node;
-        if (!again)
+        bool skip = dt_roster_has(roster, i) ||
+                    (srun && strcmp(roster->hosts[i], srun) == 0);
+        for (int k = 0; k < i && !skip; k++)
+            skip = roster->rows[k].hello.node == roster->rows[i].hello.node;
+        if (!skip)
             used += (size_t)snprintf(text + used, bytes - used, "%s%s",
                                      used > 0 ? "," : "", roster->hosts[i]);
     }
@@ -63,8 +69,8 @@ static int run_leave_out(const void *leader)
 {
     const struct dt_leader *l = leader;
     char nodes[4096];
-    list_lost(&l->roster, nodes, sizeof(nodes));
-    return l->options->leave_out(nodes);
+    list_lost(l, nodes, sizeof(nodes));
+    return nodes[0] ? l->options->leave_out(nodes) : 0;
 }
 
 /* Writes what takes the place of the lost nodes. */

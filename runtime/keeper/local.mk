@@ -8,6 +8,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/keeper/fence.c \
 	runtime/keeper/guests.c \
 	runtime/keeper/heed.c \
+	runtime/keeper/host.c \
 	runtime/keeper/keeper.c \
 	runtime/keeper/keeper.h \
 	runtime/keeper/keeper_impl.h \

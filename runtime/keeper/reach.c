@@ -176,3 +176,12 @@ int dt_reach_next(const struct dt_keeper_options *options,
                         roster->hosts[leader], row->address, row->hello.port,
                         dt_handshake_error(errno));
 }
+
+bool dt_reach_lost_srun(const struct dt_keeper_options *options,
+                        const struct dt_roster *roster)
+{
+    const int lost = options->srun_node
+                         ? dt_roster_find_lost(roster, options->srun_node)
+                         : -1;
+    return lost >= 0 && dt_host_is_silent(&roster->rows[lost]);
+}

@@ -245,12 +245,12 @@ bool dt_roster_was_lost(const struct dt_roster *roster, int node)
     return false;
 }
 
-bool dt_roster_lost_host(const struct dt_roster *roster, const char *host)
+int dt_roster_find_lost(const struct dt_roster *roster, const char *host)
 {
     for (int i = 0; i < roster->count; i++)
         if (!dt_roster_has(roster, i) && strcmp(roster->hosts[i], host) == 0)
-            return true;
-    return false;
+            return i;
+    return -1;
 }
 
 int dt_roster_find(const struct dt_roster *roster, int rank)

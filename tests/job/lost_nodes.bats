@@ -236,7 +236,7 @@ one_side() {
 batch() {
     config "$@"
     : >"$1.log"
-    printf '#!/bin/sh\nsrun --disttrain=%s.yaml\n' "$1" >"$1.sh"
+    printf '#!/bin/sh\nsrun --disttrain=%s.yaml\necho next: $?\n' "$1" >"$1.sh"
     job=$(DISTTRAIN_FAULT=train.step:rank=0:step=7:life=1:stop \
         dt_run sbatch --parsable --nodes=3 --ntasks-per-node=2 \
         --chdir="$WORK" --output="$1.log" "$1.sh")
@@ -250,6 +250,19 @@ job_is() {
     for text; do
         [[ $shown == *"$text"* ]] || return
     done
+}
+
+@test "a keeper beside srun is killed: the run and its script go on" {
+    batch beside "$TWO, spares: 1"
+    dt_run --node n1 pkill -KILL -n -x disttrain-keep
+    dt_wait_for 60 grep "^next: " beside.log || { cat beside.log && false; }
+    cat beside.log
+    grep "^next: 0" beside.log
+    grep "node n1, rank 0, rank 1, is lost: .*: node n3 takes its place" beside.log
+    dt_lines 20 "^step" beside.log
+    run ! grep -e "first failure" -e "the node of srun is lost" beside.log
+    (($(losses beside | wc -l) == 20))
+    dt_wait_for 20 job_is JobState=COMPLETED
 }
 
 @test "when the batch host and srun are lost, the run ends, and then the job" {

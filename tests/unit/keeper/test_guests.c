@@ -278,6 +278,49 @@ static void who_seeks_ends_at_its_deadline_or_by_a_signal(void **state)
     sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
+/* Whether nothing answers at that port of this host. */
+static bool is_silent(unsigned port)
+{
+    const struct dt_wire_row row = {.hello = {.port = port},
+                                    .address = "127.0.0.1"};
+    return dt_host_is_silent(&row);
+}
+
+static int connect_to(const union dt_net_address *at)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    connect(fd, &at->any, sizeof(at->v4));
+    return fd;
+}
+
+/* A full queue drops what comes, as a host does that is lost. */
+static void a_host_is_lost_when_its_kernel_does_not_answer(void **state)
+{
+    union dt_net_address at;
+    unsigned port = 0;
+    int fds[8];
+    (void)state;
+    dt_net_parse(&at, "127.0.0.1", 0);
+    int listener = dt_net_listen(&at, &port, NULL);
+    assert_true(listener >= 0);
+    assert_false(is_silent(port)); /* a keeper is there */
+    close(listener);
+    assert_false(is_silent(port)); /* or was */
+    listener = dt_net_listen(&at, &port, NULL);
+    assert_int_equal(listen(listener, 0), 0);
+    dt_net_parse(&at, "127.0.0.1", port);
+    for (int i = 0; i < 8; i++)
+        fds[i] = connect_to(&at);
+    assert_true(is_silent(port));
+    for (int i = 0; i < 8; i++)
+        close(fds[i]);
+    close(listener);
+    /* one whose address nobody knows is left to Slurm */
+    const struct dt_wire_row none = {.address = ""};
+    assert_false(dt_host_is_silent(&none));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +330,7 @@ int main(void)
         cmocka_unit_test(a_flood_of_strangers_keeps_no_keeper_away),
         cmocka_unit_test(a_leader_that_is_late_is_reached),
         cmocka_unit_test(who_seeks_ends_at_its_deadline_or_by_a_signal),
+        cmocka_unit_test(a_host_is_lost_when_its_kernel_does_not_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
