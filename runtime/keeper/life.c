@@ -128,6 +128,17 @@ static void give_up(struct dt_leader *l, const char *have)
     dt_life_step_aside(l, why);
 }
 
+/* Ends the step, which only a part with most votes may do: srun ends the others
+ * with it. Nor may it where a leader before has perhaps decided otherwise.
+ */
+static void end_step(struct dt_leader *l, const struct dt_wire_down *cause)
+{
+    if (l->roster.ballot < 0 && dt_agree_quorum(&l->roster) == DT_QUORUM_MORE)
+        dt_life_end(l, cause);
+    else
+        give_up(l, "hear each other here");
+}
+
 /* No number of ranks is possible here. Of two halves, the other may have one.
  */
 static void end_without(struct dt_leader *l)
@@ -140,10 +151,7 @@ static void end_without(struct dt_leader *l)
             "allows no smaller number: launch.max_restarts and launch.requeue "
             "start another step\n",
             l->lost);
-    if (dt_agree_quorum(&l->roster) == DT_QUORUM_MORE)
-        dt_life_end(l, &cause);
-    else
-        give_up(l, "hear each other here");
+    end_step(l, &cause);
 }
 
 /* Whether the rest of a step goes on that has lost nodes. A decision of the
@@ -271,7 +279,7 @@ static void conclude(struct dt_leader *l)
     if (why)
         fprintf(stderr, "disttrain: %s: %s\n", text, why);
     const struct dt_wire_down end = l->verdict.cause;
-    dt_life_end(l, &end);
+    end_step(l, &end);
 }
 
 /* Ends the workers that are left, as one has failed. */

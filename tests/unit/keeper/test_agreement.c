@@ -65,6 +65,8 @@ static struct {
     bool cut[MOST_NODES][MOST_NODES];
     int losses; /* that are still to come */
     bool parted;
+    long step; /* that was done last; 0: none ever is */
+    bool told; /* a leader has told srun the end */
     char files[EPOCHS][DT_EPOCH_PROPOSAL_BYTES];
     unsigned began[EPOCHS]; /* the keepers of an epoch that has begun */
     int beginner[EPOCHS];
@@ -93,10 +95,13 @@ static void must(bool is_so, const char *what)
     fail_msg("seed %ld: not true: %s", seed, what);
 }
 
+/* SplitMix64: neighbouring seeds have nothing in common. */
 static unsigned draw(unsigned below)
 {
-    play.random = play.random * 6364136223846793005u + 1442695040888963407u;
-    return (unsigned)((play.random >> 33) % below);
+    uint64_t z = play.random += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (unsigned)(((z ^ (z >> 31)) >> 32) % below);
 }
 
 static int node_of(int id)
@@ -133,6 +138,12 @@ uint32_t dt_worker_find_port(const struct dt_keeper_options *options)
     return 0;
 }
 
+/* The step after which a worker has ended. */
+static long find_step(void)
+{
+    return play.step > 0 && draw(2) ? play.step++ : -1;
+}
+
 void dt_keeper_tell_down(struct dt_keeper *k)
 {
     k->down.free = dt_worker_find_port(k->options);
@@ -142,7 +153,7 @@ void dt_keeper_tell_down(struct dt_keeper *k)
 void dt_keeper_report_down(struct dt_keeper *k, int status)
 {
     k->down = (struct dt_wire_down){
-        .step = -1, .status = status, .stopped = k->kill_at > 0};
+        .step = find_step(), .status = status, .stopped = k->kill_at > 0};
     k->is_down = true;
     k->worker.pid = 0;
     actor_of(k)->down_due = false;
@@ -233,7 +244,7 @@ void dt_keeper_elect(struct dt_keeper *k, const char *how)
     if (k->worker.pid != 0) {
         k->kill_at = 1;
         k->down = (struct dt_wire_down){
-            .step = -1, .status = SIGKILL, .stopped = true};
+            .step = find_step(), .status = SIGKILL, .stopped = true};
         k->is_down = true;
         k->worker.pid = 0;
     }
@@ -284,19 +295,19 @@ static void lead(int id)
 static void begin_step(struct rules rules)
 {
     memset(&play, 0, sizeof(play));
-    play.random = (uint64_t)seed;
-    for (int i = 0; i < 4; i++)
-        draw(2);
+    play.random = (uint64_t)seed << 32;
     play.rules = rules;
     play.nodes = 2 + (int)draw(MOST_NODES - 1);
     play.each = 1 + (draw(4) == 0);
     play.count = play.nodes * play.each;
     play.losses = (int)draw((unsigned)play.nodes + 1);
+    play.step = draw(2);
     play.options = (struct dt_keeper_options){
         .replaces = true,
         .spares = (int)draw((unsigned)play.nodes),
-        .least = 1,
-        .max_restarts = 1000,
+        .least = 1 + (draw(4) == 0 ? (int)draw((unsigned)play.count) : 0),
+        .max_restarts = draw(2) ? 1000 : (int)draw(3),
+        .spent = "no more",
         .timeout_ms = 1000000,
         .beat_ms = 1000000,
         .secret = "5ec7e7",
@@ -389,9 +400,10 @@ static void check_beginning(struct actor *a)
         return;
     a->life = l->roster.life;
     must(epoch < EPOCHS, "few epochs are needed");
-    must(l->verdict.loss_count == (size_t)l->verdict.restarts,
+    must(play.step > 0 || l->verdict.loss_count == (size_t)l->verdict.restarts,
          "no restart is forgotten");
-    must(l->verdict.fruitless == l->verdict.restarts, "and that none helped");
+    must(play.step > 0 || l->verdict.fruitless == l->verdict.restarts,
+         "and that none helped");
     for (int i = 0; i < play.count; i++)
         who |= (unsigned)l->roster.posts[i].votes << i;
     if (play.began[epoch] == 0) {
@@ -400,6 +412,17 @@ static void check_beginning(struct actor *a)
     }
     must(play.began[epoch] == who, "an epoch has one set of nodes");
     must(play.beginner[epoch] == l->id, "an epoch has one leader");
+}
+
+/* Who tells srun the end has lost no more than a minority of the nodes. */
+static void check_end(const struct actor *a)
+{
+    const struct dt_leader *l = a->k.leader;
+    if (!l || !l->told)
+        return;
+    play.told = true;
+    must(dt_agree_quorum(&l->roster) == DT_QUORUM_MORE,
+         "no smaller part of a step tells its end");
 }
 
 enum move {
@@ -646,6 +669,7 @@ static void run(void)
         make(c);
         for (int id = 0; id < play.count; id++) {
             check_beginning(&play.all[id]);
+            check_end(&play.all[id]);
             if (play.all[id].k.over && !play.all[id].dead)
                 end_process(&play.all[id]);
         }
@@ -723,6 +747,13 @@ static bool could_go_on(void)
     return false;
 }
 
+/* Whether the step has ended because a restart was not allowed. */
+static bool may_end(void)
+{
+    return play.told &&
+           (play.options.least > 1 || play.options.max_restarts < 1000);
+}
+
 static long number_of(const char *name, long otherwise)
 {
     const char *text = getenv(name);
@@ -744,7 +775,7 @@ static void play_steps(struct rules rules)
         run();
         const bool goes = check_sides();
         went_on += goes;
-        must(goes || rules.hasty || rules.cuts || !could_go_on(),
+        must(goes || may_end() || rules.hasty || rules.cuts || !could_go_on(),
              "a majority goes on");
         end_step();
     }
