@@ -13,7 +13,7 @@
  *     leader:  all have come -> table, go -> running
  *              running, a worker has failed -> stop -> all are down
  *              all are down -> go again, or bye
- *              all are down, a node is lost -> claim the next epoch -> go
+ *              all are down, a node is lost -> agree, claim the next epoch -> go
  *
  * With a keeper its node is lost: other nodes take its place, or the ranks
  * become fewer, where options->replaces allows it; else the step ends. When the

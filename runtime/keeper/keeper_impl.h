@@ -448,8 +448,8 @@ enum dt_phase {
     DT_JOINING,   /* not all keepers have come */
     DT_RUNNING,   /* all workers run, or have ended well */
     DT_STOPPING,  /* a worker has failed: the others are ended */
-    DT_CLAIMING,  /* nodes are lost: the rest claims the next epoch */
-    DT_PROPOSING, /* and agrees on it */
+    DT_PROPOSING, /* nodes are lost: the rest agrees on the next epoch, */
+    DT_CLAIMING,  /* and claims it */
     DT_ENDING,    /* the keeper of the cause was told the end */
     DT_OVER,      /* all were */
 };
@@ -479,7 +479,6 @@ struct dt_leader {
     struct dt_pace pace;
 
     struct dt_errand claim; /* of the next epoch */
-    bool claimed;           /* its file has the proposal */
 
     struct dt_errand shrink; /* takes nodes out of the job */
     int gone_all;            /* nodes lost so far */

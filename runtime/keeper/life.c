@@ -24,8 +24,6 @@ enum {
 
 /* --- whether the rest goes on --- */
 
-static void propose(struct dt_leader *l);
-
 static bool fits(const void *leader, int size)
 {
     const struct dt_leader *l = leader;
@@ -154,6 +152,20 @@ static void end_without(struct dt_leader *l)
     end_step(l, &cause);
 }
 
+/* Asks all keepers to accept the proposal. */
+static void propose(struct dt_leader *l)
+{
+    const size_t bytes = dt_view_bytes(&l->roster);
+    uint8_t *view = malloc(bytes);
+    l->phase = DT_PROPOSING;
+    l->deadline = dt_clock_now() + STOP_S;
+    if (view) {
+        dt_view_put(&l->roster, view);
+        dt_leader_send_all(l, DT_WIRE_PROPOSE, view, bytes, NULL, 0);
+    }
+    free(view);
+}
+
 /* Whether the rest of a step goes on that has lost nodes. A decision of the
  * leader before comes first, if there may be one.
  */
@@ -169,42 +181,36 @@ static void agree(struct dt_leader *l)
         end_without(l);
     else {
         dt_agree_propose(roster, l->id);
-        l->claimed = false;
-        l->phase = DT_CLAIMING;
-        l->deadline = dt_clock_now() + CLAIM_S;
-        if (!options->dir)
-            propose(l);
-        else if (dt_errand_start(&l->claim, run_claim, l) < 0)
-            l->deadline = 0;
+        propose(l);
     }
 }
 
-/* Asks all keepers to accept the proposal. */
-static void propose(struct dt_leader *l)
+/* The next epoch is decided. Nodes may be lost since the proposal. */
+static void advance(struct dt_leader *l)
 {
-    const size_t bytes = dt_view_bytes(&l->roster);
-    uint8_t *view = malloc(bytes);
-    l->phase = DT_PROPOSING;
-    l->deadline = dt_clock_now() + STOP_S;
-    if (view) {
-        dt_view_put(&l->roster, view);
-        dt_leader_send_all(l, DT_WIRE_PROPOSE, view, bytes, NULL, 0);
-    }
-    free(view);
-}
-
-/* All that are left have accepted. Nodes may be lost since the proposal. */
-static void end_proposing(struct dt_leader *l)
-{
-    if (!dt_agree_is_decided(&l->roster, l->claimed)) {
-        give_up(l, "have accepted the next epoch");
-        return;
-    }
     dt_agree_advance(&l->roster);
     if (dt_agree_is_whole(&l->roster))
         go_on(l);
     else
         agree(l);
+}
+
+/* All that are left have accepted. Only then the file is written, so that it
+ * binds nobody to nodes that never agreed; and before the next life begins, as
+ * it refuses checkpoints of this one.
+ */
+static void end_proposing(struct dt_leader *l)
+{
+    if (!dt_agree_is_decided(&l->roster, l->options->dir != NULL)) {
+        give_up(l, "have accepted the next epoch");
+        return;
+    }
+    l->phase = DT_CLAIMING;
+    l->deadline = dt_clock_now() + CLAIM_S;
+    if (!l->options->dir)
+        advance(l);
+    else if (dt_errand_start(&l->claim, run_claim, l) < 0)
+        l->deadline = 0;
 }
 
 void dt_life_note_accept(struct dt_leader *l, int id,
@@ -227,15 +233,14 @@ void dt_life_note_accept(struct dt_leader *l, int id,
  */
 static void note_claim(struct dt_leader *l, int result)
 {
-    const bool more = dt_agree_quorum(&l->roster) == DT_QUORUM_MORE;
-    l->claimed = result == DT_CLAIM_OURS;
+    const bool more = dt_agree_is_decided(&l->roster, false);
     if (more && result != DT_CLAIM_OURS && result != DT_CLAIM_LOST)
         fprintf(stderr,
                 "disttrain: warning: %s: cannot be written: a checkpoint of "
                 "lost nodes would not be refused\n",
                 l->options->dir);
-    if (more || l->claimed)
-        propose(l);
+    if (more || result == DT_CLAIM_OURS)
+        advance(l);
     else if (result == DT_CLAIM_LOST)
         dt_life_step_aside(
             l, "other nodes of the step go on: this part of it ends");
@@ -370,7 +375,7 @@ static void note_lost(struct dt_leader *l, int node)
             snprintf(l->lost_host, sizeof(l->lost_host), "%s",
                      roster->hosts[i]);
         dt_leader_send(l, i, DT_WIRE_LEAVE, NULL, 0, NULL, 0);
-        if (rank < 0 || l->phase >= DT_CLAIMING)
+        if (rank < 0 || l->phase > DT_STOPPING)
             continue;
         if (l->lost_rank < 0)
             l->lost_rank = rank;

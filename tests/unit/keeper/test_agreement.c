@@ -51,10 +51,11 @@ struct actor {
 
 /* What may happen in a step. */
 struct rules {
-    bool cuts;   /* single links break, and not only the net in two */
-    bool hasty;  /* waits end before there is a reason */
-    bool claims; /* there is a directory; and in it files, */
-    int spoiled; /* of 16 claims so many fail */
+    bool cuts;        /* single links break, and not only the net in two */
+    bool hasty;       /* waits end before there is a reason */
+    bool claims;      /* there is a directory; and in it files, */
+    int spoiled;      /* of 16 claims so many fail */
+    int most, halves; /* of 100 steps so many go on; as a half, too */
 };
 
 static struct {
@@ -65,8 +66,9 @@ static struct {
     bool cut[MOST_NODES][MOST_NODES];
     int losses; /* that are still to come */
     bool parted;
-    long step; /* that was done last; 0: none ever is */
-    bool told; /* a leader has told srun the end */
+    long step;  /* that was done last; 0: none ever is */
+    int halves; /* that began an epoch */
+    bool told;  /* a leader has told srun the end */
     char files[EPOCHS][DT_EPOCH_PROPOSAL_BYTES];
     unsigned began[EPOCHS]; /* the keepers of an epoch that has begun */
     int beginner[EPOCHS];
@@ -194,6 +196,8 @@ static int claim(const struct dt_leader *l)
 {
     char name[DT_EPOCH_PROPOSAL_BYTES];
     char *file = play.files[l->roster.epoch + 1];
+    must(dt_agree_is_decided(&l->roster, true),
+         "a file binds nobody to what too few have accepted");
     if ((int)draw(16) < play.rules.spoiled)
         return DT_CLAIM_FAILED;
     dt_agree_name(&l->roster, name);
@@ -390,6 +394,12 @@ static void serve_leader(int id, int from)
     dt_leader_serve(play.all[id].k.leader, fds);
 }
 
+/* Whether half of the keepers of an epoch, and no more, go on. */
+static bool is_half(unsigned before, unsigned after)
+{
+    return 2 * __builtin_popcount(before & after) == __builtin_popcount(before);
+}
+
 /* An epoch has one beginning. */
 static void check_beginning(struct actor *a)
 {
@@ -409,6 +419,7 @@ static void check_beginning(struct actor *a)
     if (play.began[epoch] == 0) {
         play.began[epoch] = who;
         play.beginner[epoch] = l->id;
+        play.halves += epoch > 1 && is_half(play.began[epoch - 1], who);
     }
     must(play.began[epoch] == who, "an epoch has one set of nodes");
     must(play.beginner[epoch] == l->id, "an epoch has one leader");
@@ -463,6 +474,20 @@ static bool takes(int leader, int id)
            !l->members[id].came;
 }
 
+static bool has_begun(void)
+{
+    for (int i = 0; i < play.count; i++)
+        if (play.all[i].k.roster.epoch == 0)
+            return false;
+    return true;
+}
+
+/* Whether one is too slow to be heard in time, although no link is cut. */
+static bool is_slow(void)
+{
+    return play.rules.hasty && has_begun() && draw(256) == 0;
+}
+
 static void offer_leader(int id)
 {
     const struct dt_leader *l = play.all[id].k.leader;
@@ -470,7 +495,7 @@ static void offer_leader(int id)
         const int fd = l->members[i].wire.fd;
         if (fd < 0)
             continue;
-        if (is_mute(id, i) && dt_roster_has(&l->roster, i))
+        if ((is_mute(id, i) || is_slow()) && dt_roster_has(&l->roster, i))
             offer(MISS, id, i);
         else if (!is_mute(id, i) && ready[fd])
             offer(HEAR, id, i);
@@ -489,7 +514,7 @@ static void offer_keeper(int id)
             offer(FOLLOW, id, a->candidate);
         return;
     }
-    if (is_mute(id, a->k.leader_id))
+    if (is_mute(id, a->k.leader_id) || (id != a->k.leader_id && is_slow()))
         offer(LOSE, id, a->k.leader_id);
     else if (a->k.link.fd >= 0 && ready[a->k.link.fd])
         offer(HEED, id, 0);
@@ -510,14 +535,6 @@ static void offer_patience(int id, bool later)
     if (later && l && l->phase != DT_RUNNING && l->phase < DT_ENDING &&
         l->roster.epoch > 0)
         offer(LATE, id, 0);
-}
-
-static bool has_begun(void)
-{
-    for (int i = 0; i < play.count; i++)
-        if (play.all[i].k.roster.epoch == 0)
-            return false;
-    return true;
 }
 
 /* Whether a leader is about to begin the next epoch. */
@@ -767,7 +784,7 @@ static void play_steps(struct rules rules)
 {
     const long first = number_of("DT_TEST_SEED", 0);
     const long end = first > 0 ? first + 1 : number_of("DT_TEST_SEEDS", SEEDS);
-    int went_on = 0;
+    int went_on = 0, halves = 0;
     if (first == 0)
         be_quiet();
     for (seed = first; seed < end; seed++) {
@@ -775,29 +792,40 @@ static void play_steps(struct rules rules)
         run();
         const bool goes = check_sides();
         went_on += goes;
+        halves += play.halves > 0;
         must(goes || may_end() || rules.hasty || rules.cuts || !could_go_on(),
              "a majority goes on");
         end_step();
     }
     dup2(out, STDERR_FILENO);
-    print_message("%d of %ld steps went on\n", went_on, end - first);
+    print_message("%d of %ld steps went on, %d as a half\n", went_on,
+                  end - first, halves);
+    assert_true(first > 0 || 100 * went_on >= rules.most * end);
+    assert_true(first > 0 || 100 * halves >= rules.halves * end);
 }
 
 static void a_majority_goes_on_and_nobody_else(void **state)
 {
     (void)state;
-    play_steps((struct rules){.claims = true});
-    play_steps((struct rules){.claims = true, .spoiled = 8});
-    play_steps((struct rules){.claims = false});
+    play_steps((struct rules){.claims = true, .most = 60, .halves = 20});
+    play_steps(
+        (struct rules){.claims = true, .spoiled = 8, .most = 50, .halves = 12});
+    play_steps((struct rules){.claims = false, .most = 40, .halves = 3});
 }
 
 static void two_sides_never_go_on(void **state)
 {
     (void)state;
-    play_steps((struct rules){.claims = true, .hasty = true, .cuts = true});
     play_steps((struct rules){
-        .claims = true, .hasty = true, .cuts = true, .spoiled = 8});
-    play_steps((struct rules){.hasty = true, .cuts = true});
+        .claims = true, .hasty = true, .cuts = true, .most = 50, .halves = 10});
+    play_steps((struct rules){.claims = true,
+                              .hasty = true,
+                              .cuts = true,
+                              .spoiled = 8,
+                              .most = 44,
+                              .halves = 6});
+    play_steps(
+        (struct rules){.hasty = true, .cuts = true, .most = 40, .halves = 1});
 }
 
 int main(void)
