@@ -12,6 +12,7 @@
 #include "base/proc.h"
 #include "cmd/cmd_impl.h"
 #include "contract/contract.h"
+#include "contract/requeue_rule.h"
 #include "keeper/keeper.h"
 #include "slurm/job.h"
 
@@ -41,24 +42,13 @@ static int leave_out(const char *nodes)
     return 1;
 }
 
-/* Whether a job whose step has ended like that goes back into the queue, as
- * launch.requeue and launch.max_requeues say: it was stopped, has too few
- * nodes, or may crash once more.
- */
-static bool goes_back(int status)
-{
-    const char *most = getenv(DT_ENV_REQUEUE);
-    const char *count = getenv("SLURM_RESTART_COUNT");
-    return most && status != EX_OK &&
-           (status == EX_TEMPFAIL || status == EX_UNAVAILABLE ||
-            (count ? atol(count) : 0) < atol(most));
-}
-
 static void end_job(int status)
 {
-    const bool requeue = goes_back(status);
+    struct dt_requeue rule;
     struct dt_error err;
     char why[160];
+    dt_requeue_read(&rule);
+    const bool requeue = dt_requeue_is_due(&rule, status);
     snprintf(why, sizeof(why),
              "the node of srun is lost, and the step has ended with status "
              "%d: %s",

@@ -27,6 +27,7 @@
 #include "console/console.h"
 #include "console/console_impl.h"
 #include "contract/contract.h"
+#include "contract/requeue_rule.h"
 
 /* --- the step --- */
 
@@ -577,20 +578,18 @@ static void end_run(struct console *c)
 static bool wants_requeue(struct console *c)
 {
     char text[128];
-    const char *limit = getenv(DT_ENV_REQUEUE);
-    const char *count = getenv("SLURM_RESTART_COUNT");
-    long most = limit ? strtol(limit, NULL, 10) : 0;
-    long restarts = count ? strtol(count, NULL, 10) : 0;
+    struct dt_requeue rule;
+    dt_requeue_read(&rule);
     if (dt_outcome_asks_requeue(c->step.outcome))
         return true;
-    if (most == 0 || !dt_outcome_has_crashed(c->step.outcome))
+    if (rule.most == 0 || !dt_outcome_has_crashed(c->step.outcome))
         return false;
-    if (restarts < most)
+    if (rule.restarts < rule.most)
         return true;
     snprintf(text, sizeof(text),
              "disttrain: launch.max_requeues: after %ld restarts the job is "
              "not requeued again\n",
-             restarts);
+             rule.restarts);
     print_message(c, text);
     return false;
 }

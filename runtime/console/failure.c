@@ -11,6 +11,7 @@
 
 #include "base/rankset.h"
 #include "console/console_impl.h"
+#include "contract/requeue_rule.h"
 
 #define OURS "disttrain: "
 
@@ -483,24 +484,12 @@ bool dt_outcome_asks_requeue(const struct dt_outcome *outcome)
     return false;
 }
 
-/* Whether a restart would fail in the same way. 2 is the exit status of shells,
- * of Python's argparse and, for a program that does not exist, of Slurm.
- */
-static bool is_users_mistake(int status)
-{
-    static const int mistakes[] = {2,         EX_USAGE,  EX_DATAERR, EX_NOINPUT,
-                                   EX_NOPERM, EX_CONFIG, 126,        127};
-    for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++)
-        if (WIFEXITED(status) && WEXITSTATUS(status) == mistakes[i])
-            return true;
-    return false;
-}
-
 bool dt_outcome_has_crashed(const struct dt_outcome *outcome)
 {
     const struct rank *first = find_first_failure(outcome);
     if (has_survived(outcome))
         return false;
-    return first ? !is_users_mistake(first->status)
+    return first ? !WIFEXITED(first->status) ||
+                       !dt_requeue_is_vain(WEXITSTATUS(first->status))
                  : !has_slurm_failed(outcome) && outcome->hang != NULL;
 }

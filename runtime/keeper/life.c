@@ -146,8 +146,8 @@ static void end_without(struct dt_leader *l)
                                        .step = l->verdict.best};
     fprintf(stderr,
             "disttrain: %s; no spare takes its place, and launch.min_ranks "
-            "allows no smaller number: launch.max_restarts and launch.requeue "
-            "start another step\n",
+            "allows no smaller number: launch.max_restarts or "
+            "launch.max_requeues starts another step\n",
             l->lost);
     end_step(l, &cause);
 }
@@ -402,10 +402,11 @@ static void end_with(struct dt_leader *l, int id, const char *how)
         snprintf(whose, sizeof(whose), "rank %d", rank);
     else if (l->roster.epoch == 0) /* nobody has a rank yet */
         snprintf(whose, sizeof(whose), "task %d", id);
-    fprintf(stderr,
-            "disttrain: lost the keeper of %s on %s: %s; a step cannot replace "
-            "it: launch.max_restarts and launch.requeue start another one\n",
-            whose, l->roster.hosts[id], how);
+    fprintf(
+        stderr,
+        "disttrain: lost the keeper of %s on %s: %s; a step cannot replace "
+        "it: launch.max_restarts or launch.max_requeues starts another one\n",
+        whose, l->roster.hosts[id], how);
     dt_life_end(l, &cause);
 }
 

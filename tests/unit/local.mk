@@ -82,6 +82,7 @@ check_PROGRAMS += \
 	tests/unit/console/test_outcome_trust \
 	tests/unit/console/test_progress \
 	tests/unit/contract/test_frameworks \
+	tests/unit/contract/test_requeue_rule \
 	tests/unit/contract/test_variables \
 	tests/unit/data/test_answers \
 	tests/unit/data/test_cache \

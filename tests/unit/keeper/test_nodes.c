@@ -294,7 +294,7 @@ static void a_step_ends_when_nothing_takes_a_place(void **state)
     expect((int[]){UNAVAILABLE, SIGKILL, UNAVAILABLE});
     has("disttrain: node n2, rank 1, is lost: Connection reset by peer; no "
         "spare takes its place, and launch.min_ranks allows no smaller number: "
-        "launch.max_restarts and launch.requeue start another step\n",
+        "launch.max_restarts or launch.max_requeues starts another step\n",
         1);
     /* without ranks, there is no step */
     open_step(2, 1, 2, 0);
