@@ -48,13 +48,11 @@ static void end_job(int status)
     struct dt_error err;
     char why[160];
     dt_requeue_read(&rule);
-    const bool requeue = dt_requeue_is_due(&rule, status);
     snprintf(why, sizeof(why),
-             "the node of srun is lost, and the step has ended with status "
-             "%d: %s",
-             status, requeue ? "requeued" : "cancelled");
+             "the node of srun is lost, and the step has ended with status %d",
+             status);
     fprintf(stderr, "disttrain: %s\n", why);
-    if (dt_job_end(requeue, why, &err) < 0)
+    if (dt_job_end(dt_requeue_is_due(&rule, status), why, &err) < 0)
         fprintf(stderr, "disttrain: warning: %s\n", err.text);
 }
 

@@ -13,59 +13,22 @@
 #include <unistd.h>
 
 #include "base/child.h"
-#include "base/clock.h"
 #include "base/secret.h"
-#include "base/str.h"
 #include "console/console.h"
 #include "console/console_impl.h"
+#include "contract/comment.h"
 #include "contract/contract.h"
 #include "live/live.h"
 
 /* --- the comment --- */
 
-#define OURS "disttrain: "
-
-enum {
-    ANSWER_BYTES = 4096,
-};
-
-#define TIMEOUT_S 0.9 /* for both commands; ending one also takes time */
-
-static int run_command(char *const argv[], double deadline,
-                       char answer[ANSWER_BYTES])
-{
-    double left = deadline - dt_clock_now();
-    return left <= 0 ? -1
-                     : dt_child_ask(argv, (int)(left * 1e3), answer,
-                                    ANSWER_BYTES, NULL);
-}
-
-/* Whether the job has no comment, or ours. */
-static bool is_free(char *job, double deadline)
-{
-    char *const argv[] = {"squeue", "--noheader", "--format=%k",
-                          "--jobs", job,          NULL};
-    char answer[ANSWER_BYTES];
-    if (run_command(argv, deadline, answer) != 0)
-        return false;
-    answer[strcspn(answer, "\n")] = '\0';
-    return answer[0] == '\0' || strcmp(answer, "(null)") == 0 ||
-           dt_str_after(answer, OURS);
-}
+#define TIMEOUT_S 0.9 /* ending a command also takes time */
 
 static void set_now(const char *step, const char *text)
 {
     char job[32];
-    char id[sizeof(job) + sizeof("JobId=")];
-    char comment[DT_JOB_COMMENT_BYTES + sizeof("Comment=")];
-    char answer[ANSWER_BYTES];
-    char *const argv[] = {"scontrol", "update", id, comment, NULL};
-    double deadline = dt_clock_now() + TIMEOUT_S;
     snprintf(job, sizeof(job), "%.*s", (int)strcspn(step, "."), step);
-    snprintf(id, sizeof(id), "JobId=%s", job);
-    snprintf(comment, sizeof(comment), "Comment=%s", text);
-    if (is_free(job, deadline))
-        run_command(argv, deadline, answer);
+    dt_comment_set(job, text, TIMEOUT_S);
 }
 
 void dt_job_comment_set(struct dt_job_comment *comment, const char *step,

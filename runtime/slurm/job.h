@@ -172,9 +172,11 @@ int dt_steps_run(const struct dt_conf *conf, const struct dt_srun_words *words,
  */
 int dt_job_leave_out(const char *nodes, struct dt_error *err);
 
-/* Puts the job that this process is in back into the queue, or cancels it, and
- * says why in its comment, unless that is somebody else's; not if the job ends
- * already. Waits for Slurm up to a minute. -1: EX_UNAVAILABLE.
+/* Puts the job that this process is in back into the queue, or, also where
+ * Slurm refuses that, cancels it, and says why in its comment, unless that is
+ * somebody else's: "disttrain: WHY: cancelled". Not if the job ends already.
+ * Waits for Slurm up to two minutes. -1: EX_UNAVAILABLE, also if another step
+ * of the job runs, with which it goes on.
  */
 int dt_job_end(bool requeue, const char *why, struct dt_error *err);
 

@@ -2,6 +2,7 @@
 /* job_nodes.c - asks the nodes of a job whether they live */
 #include "config.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <netdb.h>
@@ -14,6 +15,7 @@
 
 #include "base/child.h"
 #include "base/log.h"
+#include "contract/comment.h"
 #include "contract/contract.h"
 #include "slurm/job.h"
 #include "slurm/job_nodes.h"
@@ -363,20 +365,6 @@ int dt_job_leave_out(const char *lost, struct dt_error *err)
 
 /* --- the end of a job --- */
 
-/* Sets the comment of a job, where there is none, or ours. */
-static void set_comment(const char *job, char *id, const char *text)
-{
-    static const char ours[] = "disttrain: ";
-    char comment[256], answer[1024];
-    char *const tell[] = {"scontrol", "update", id, comment, NULL};
-    char *now = getenv(DT_ENV_JOB_COMMENT) ? NULL : ask_job(job, "--format=%k");
-    snprintf(comment, sizeof(comment), "Comment=%s%s", ours, text);
-    if (now && (now[0] == '\0' || strcmp(now, "(null)") == 0 ||
-                strncmp(now, ours, sizeof(ours) - 1) == 0))
-        dt_child_ask(tell, ASK_MS, answer, sizeof(answer), NULL);
-    free(now);
-}
-
 /* Whether nobody ends the job yet: a requeue would undo a cancellation, and the
  * other way round.
  */
@@ -388,27 +376,71 @@ static bool is_running(const char *job)
     return runs;
 }
 
+/* Whether a step of the job runs that is neither this one nor its script: 1, 0;
+ * -1: Slurm does not answer.
+ */
+static int has_others(const char *job, struct dt_error *err)
+{
+    const char *own = getenv("SLURM_STEP_ID");
+    char *const argv[] = {"squeue", "--noheader", "--steps", "--format=%i",
+                          "--jobs", (char *)job,  NULL};
+    char *text = ask_command(argv, err), *rest = text;
+    int others = text ? 0 : -1;
+    for (char *line; text && (line = strsep(&rest, "\n")) != NULL;) {
+        const char *step = strrchr(line, '.');
+        others |= step && isdigit((unsigned char)step[1]) &&
+                  (!own || strcmp(step + 1, own) != 0);
+    }
+    free(text);
+    return others;
+}
+
+/* Says so in the comment, and does it; as dt_child_ask. */
+static int end_by(char *const argv[], const char *job, const char *why,
+                  const char *how, struct dt_error *err)
+{
+    char comment[256], answer[1024];
+    snprintf(comment, sizeof(comment), DT_COMMENT_OURS "%s: %s", why, how);
+    if (!getenv(DT_ENV_JOB_COMMENT))
+        dt_comment_set(job, comment, ASK_MS / 1e3);
+    return dt_child_ask(argv, SHRINK_MS, answer, sizeof(answer), err);
+}
+
+/* Slurm refuses to requeue an allocation of salloc, and a job that its user or
+ * the cluster lets run only once.
+ */
+static int end_now(const char *job, bool requeue, const char *why,
+                   struct dt_error *err)
+{
+    char *const again[] = {"scontrol", "requeue", (char *)job, NULL};
+    char *const cancel[] = {"scancel", (char *)job, NULL};
+    const int rc = requeue ? end_by(again, job, why, "requeued", err) : 1;
+    if (rc <= 0)
+        return rc;
+    return end_by(cancel, job, why,
+                  requeue ? "cancelled, as Slurm refuses to requeue the job"
+                          : "cancelled",
+                  err);
+}
+
 int dt_job_end(bool requeue, const char *why, struct dt_error *err)
 {
-    char job[DT_JOB_ID_BYTES], id[DT_JOB_ID_BYTES + 8], answer[1024];
-    struct dt_error said = {.text = ""};
+    char job[DT_JOB_ID_BYTES];
+    struct dt_error said = {.text = "Slurm refuses it"};
     if (!dt_job_id(job))
         return dt_error_set(err, EX_UNAVAILABLE, "this is no job of Slurm");
-    snprintf(id, sizeof(id), "JobId=%s", job);
-    char *const again[] = {"scontrol", "requeue", job, NULL};
-    char *const cancel[] = {"scancel", job, NULL};
     if (!is_running(job))
         return 0;
-    set_comment(job, id, why);
-    int rc = dt_child_ask(requeue ? again : cancel, SHRINK_MS, answer,
-                          sizeof(answer), &said);
-    if (rc == 0)
+    const int others = has_others(job, &said);
+    if (others > 0)
+        return dt_error_set(err, EX_UNAVAILABLE,
+                            "job %s is left to its other steps", job);
+    if (others == 0 && end_now(job, requeue, why, &said) == 0)
         return 0;
     return dt_error_set(err, EX_UNAVAILABLE,
-                        "job %s cannot be %s: %s; it stays until its time "
+                        "job %s cannot be ended: %s; it stays until its time "
                         "limit",
-                        job, requeue ? "requeued" : "cancelled",
-                        rc < 0 ? said.text : "Slurm refuses it");
+                        job, said.text);
 }
 
 /* --- those that are left --- */

@@ -2,17 +2,22 @@
 /* test_job_nodes.c - when a node counts as lost */
 #include "config.h"
 
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "slurm/job.h"
 #include "slurm/job_nodes.h"
+#include "tests/unit/scratch.h"
 
 /* Nodes without an address, which were heard at these times. */
 static struct dt_job_nodes make_nodes(const double *heard, int count)
@@ -93,6 +98,80 @@ static void a_kernel_answers_for_its_node(void **state)
     dt_job_nodes_fini(&nodes);
 }
 
+/* In the place of Slurm's commands: each notes how it was called. */
+static void write_command(const char *name, const char *body)
+{
+    char text[512];
+    const int n =
+        snprintf(text, sizeof(text),
+                 "#!/bin/sh\necho \"${0##*/} $*\" >>$W/asked\n%s\n", body);
+    assert_int_equal(chmod(scratch_write(name, text, (size_t)n), 0755), 0);
+}
+
+/* Ends job 12 from its step 0, where these steps run, and Slurm answers a
+ * requeue with this status. Returns the commands that were to change anything.
+ */
+static const char *end_job(bool requeue, const char *steps, int status)
+{
+    static char asked[4096];
+    char body[256], line[512];
+    struct dt_error err;
+    size_t used = 0;
+    snprintf(body, sizeof(body),
+             "case $* in *--steps*) printf '%s';; *%%T*) echo RUNNING;; esac",
+             steps);
+    write_command("squeue", body);
+    snprintf(body, sizeof(body), "[ $1 != requeue ] || exit %d", status);
+    write_command("scontrol", body);
+    write_command("scancel", "");
+    scratch_write("asked", "", 0);
+    dt_job_end(requeue, "why", &err);
+    snprintf(line, sizeof(line), "%s/asked", scratch_root);
+    FILE *file = fopen(line, "r");
+    assert_non_null(file);
+    asked[0] = '\0';
+    while (fgets(line, sizeof(line), file))
+        if (strncmp(line, "squeue", 6) != 0)
+            used += (size_t)snprintf(asked + used, sizeof(asked) - used, "%s",
+                                     line);
+    fclose(file);
+    return asked;
+}
+
+#define CANCELLED                                                              \
+    "scontrol update JobId=12 Comment=disttrain: why: cancelled\nscancel 12\n"
+#define REQUEUED                                                               \
+    "scontrol update JobId=12 Comment=disttrain: why: requeued\n"              \
+    "scontrol requeue 12\n"
+
+static void a_job_is_ended_when_no_other_step_runs(void **state)
+{
+    char path[PATH_MAX];
+    (void)state;
+    write_command("squeue", "");
+    snprintf(path, sizeof(path), "%s:%s", scratch_root, getenv("PATH"));
+    setenv("PATH", path, 1);
+    setenv("W", scratch_root, 1);
+    setenv("SLURM_JOB_ID", "12", 1);
+    setenv("SLURM_STEP_ID", "0", 1);
+    const char *own = "12.0\\n12.batch\\n12.extern\\n";
+    assert_string_equal(end_job(false, own, 0), CANCELLED);
+    assert_string_equal(end_job(true, own, 0), REQUEUED);
+    assert_string_equal(end_job(false, "", 0), CANCELLED);
+    assert_string_equal(end_job(true, "12.batch\\n12.0\\n12.1\\n", 0), "");
+    assert_string_equal(end_job(false, "12.10\\n12.0\\n", 0), "");
+}
+
+/* As with --no-requeue: nobody would end it. */
+static void a_job_is_cancelled_that_cannot_be_requeued(void **state)
+{
+    (void)state;
+    assert_string_equal(
+        end_job(true, "12.0\\n", 1),
+        REQUEUED "scontrol update JobId=12 Comment=disttrain: why: cancelled, "
+                 "as Slurm refuses to requeue the job\nscancel 12\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -100,6 +179,8 @@ int main(void)
         cmocka_unit_test(a_step_waits_for_nodes_that_used_to_answer),
         cmocka_unit_test(the_first_nodes_that_are_left_are_listed),
         cmocka_unit_test(a_kernel_answers_for_its_node),
+        cmocka_unit_test(a_job_is_ended_when_no_other_step_runs),
+        cmocka_unit_test(a_job_is_cancelled_that_cannot_be_requeued),
     };
     return cmocka_run_group_tests_name("job_nodes", tests, NULL, NULL);
 }
