@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,19 +14,37 @@
 #include "base/file.h"
 #include "keeper/keeper_impl.h"
 
-/* Creates the file, unless it exists. -1: it cannot be written. */
-static int create(const char *path, const char *proposal)
+/* Writes a file of its own name. -1: it cannot be written. */
+static int write_own(char *own, const char *proposal)
 {
     const size_t bytes = strlen(proposal);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    int fd = mkostemp(own, O_CLOEXEC);
     if (fd < 0)
-        return errno == EEXIST ? 0 : -1;
+        return -1;
     const bool written = write(fd, proposal, bytes) == (ssize_t)bytes;
-    return fsync(fd) < 0 || close(fd) < 0 || !written ? -1 : 0;
+    const bool kept = fsync(fd) == 0;
+    if (close(fd) == 0 && kept && written)
+        return 0;
+    unlink(own);
+    return -1;
+}
+
+/* Creates the file, unless it exists: complete or not at all, since who comes
+ * later is bound to what is in it. -1: it cannot be written.
+ */
+static int create(const char *path, const char *proposal)
+{
+    char own[PATH_MAX + sizeof(".XXXXXX")];
+    snprintf(own, sizeof(own), "%s.XXXXXX", path);
+    if (write_own(own, proposal) < 0)
+        return -1;
+    const bool there = link(own, path) == 0 || errno == EEXIST;
+    unlink(own);
+    return there ? 0 : -1;
 }
 
 /* Which proposal the file has is read back, as on a file system over a network
- * the answer to a create that was sent twice may be wrong.
+ * the answer to a link that was sent twice may be wrong.
  */
 static enum dt_claim read_back(const char *path, const char *proposal)
 {

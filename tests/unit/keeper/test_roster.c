@@ -2,12 +2,17 @@
 /* test_roster.c - which keeper has which rank, who leads, and who goes on */
 #include "config.h"
 
+#include <dirent.h>
 #include <limits.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -246,6 +251,40 @@ static void one_side_has_an_epoch(void **state)
     unsetenv(DT_EPOCH_ENV);
 }
 
+/* As where the disk is full. */
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void a_file_that_cannot_be_written_binds_nobody(void **state)
+{
+    char step[DT_EPOCH_STEP_BYTES], dir[PATH_MAX], path[PATH_MAX];
+    struct rlimit before;
+    (void)state;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    snprintf(dir, sizeof(dir), "%s", scratch_path("full"));
+    dt_epoch_step("5ec7e7", step);
+    dt_epoch_path(path, dir, step, 2);
+    limit_files(0);
+    const enum dt_claim failed = dt_epoch_claim(dir, step, 2, "ab");
+    limit_files(before.rlim_cur);
+    assert_int_equal(failed, DT_CLAIM_FAILED);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(dt_epoch_claim(dir, step, 2, "ac"), DT_CLAIM_OURS);
+    *strrchr(path, '/') = '\0';
+    struct dirent **names;
+    const int count = scandir(path, &names, NULL, NULL);
+    assert_int_equal(count, 3); /* and "." and ".." */
+    for (int i = 0; i < count; i++)
+        free(names[i]);
+    free(names);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +297,7 @@ int main(void)
         cmocka_unit_test(a_lost_node_is_named_with_its_ranks),
         cmocka_unit_test(more_than_half_of_the_nodes_are_a_quorum),
         cmocka_unit_test(one_side_has_an_epoch),
+        cmocka_unit_test(a_file_that_cannot_be_written_binds_nobody),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     dt_roster_fini(&roster);
