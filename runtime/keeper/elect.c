@@ -22,7 +22,8 @@ static bool is_mate(const struct dt_keeper *k, int id)
 static int find_leader(struct dt_keeper *k, const char *how,
                        struct dt_error *err)
 {
-    int next = dt_roster_next_leader(&k->roster, k->leader_id);
+    const int before = k->leader_id;
+    int next = dt_roster_next_leader(&k->roster, before, before);
     while (next != k->id) {
         int fd =
             dt_reach_next(k->options, &k->roster, next, k->id, k->signals, err);
@@ -35,7 +36,7 @@ static int find_leader(struct dt_keeper *k, const char *how,
         if (k->asked || (err->status != EX_TEMPFAIL && is_mate(k, next)))
             return -1;
         if (err->status != EX_TEMPFAIL)
-            next = dt_roster_next_leader(&k->roster, next);
+            next = dt_roster_next_leader(&k->roster, before, next);
     }
     if (dt_keeper_lead(k, err) < 0)
         return -1;

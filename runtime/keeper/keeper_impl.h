@@ -106,8 +106,12 @@ int dt_roster_find_lost(const struct dt_roster *roster, const char *host);
 /* The keeper of a rank; -1: it is lost. */
 int dt_roster_find(const struct dt_roster *roster, int rank);
 
-/* The keeper that leads when `after` cannot; the count: nobody. */
-int dt_roster_next_leader(const struct dt_roster *roster, int after);
+/* The keeper that leads after `before` when those up to `passed` do not answer;
+ * the count: nobody. One of a node stands for all of it: with it the others
+ * would leave, too.
+ */
+int dt_roster_next_leader(const struct dt_roster *roster, int before,
+                          int passed);
 
 struct dt_place {
     int rank, size, local_rank, local_size, node_rank, nodes;

@@ -294,12 +294,18 @@ void dt_roster_place(const struct dt_roster *roster, int id,
     place->nodes++;
 }
 
-int dt_roster_next_leader(const struct dt_roster *roster, int after)
+int dt_roster_next_leader(const struct dt_roster *roster, int before,
+                          int passed)
 {
-    int id = after + 1;
-    while (id < roster->count && !dt_roster_has(roster, id))
-        id++;
-    return id;
+    for (int id = passed + 1; id < roster->count; id++) {
+        bool first = dt_roster_has(roster, id);
+        for (int i = before + 1; i < id && first; i++)
+            first = !dt_roster_has(roster, i) ||
+                    node_of(roster, i) != node_of(roster, id);
+        if (first)
+            return id;
+    }
+    return roster->count;
 }
 
 void dt_roster_print_lost(const struct dt_roster *roster, int node, char *text,

@@ -260,7 +260,8 @@ void dt_keeper_elect(struct dt_keeper *k, const char *how)
         return;
     }
     a->electing = true;
-    a->candidate = dt_roster_next_leader(&k->roster, k->leader_id);
+    a->candidate =
+        dt_roster_next_leader(&k->roster, k->leader_id, k->leader_id);
 }
 
 /* --- a step --- */
@@ -664,7 +665,8 @@ static void make(const struct choice *c)
         if (node_of(a->candidate) == node_of(c->id))
             dt_keeper_leave(k);
         else
-            a->candidate = dt_roster_next_leader(&k->roster, a->candidate);
+            a->candidate =
+                dt_roster_next_leader(&k->roster, k->leader_id, a->candidate);
         break;
     case CRASH:
         if (k->worker.pid != 0 && !is_gone(c->id) && !a->electing)

@@ -183,13 +183,19 @@ static void the_lowest_keeper_that_is_left_leads(void **state)
 {
     (void)state;
     open_roster("001123", 1, 0);
-    assert_int_equal(dt_roster_next_leader(&roster, -1), 0);
+    assert_int_equal(dt_roster_next_leader(&roster, -1, -1), 0);
     dt_roster_lose(&roster, 0);
-    assert_int_equal(dt_roster_next_leader(&roster, -1), 2);
-    assert_int_equal(dt_roster_next_leader(&roster, 2), 3);
+    assert_int_equal(dt_roster_next_leader(&roster, 0, 0), 2);
+    /* the other keeper of its node is not asked, even if others are between */
+    assert_int_equal(dt_roster_next_leader(&roster, 0, 2), 4);
+    assert_int_equal(dt_roster_next_leader(&roster, 2, 2), 3);
     dt_roster_lose(&roster, 2);
-    assert_int_equal(dt_roster_next_leader(&roster, 3), 5);
-    assert_int_equal(dt_roster_next_leader(&roster, 5), 6);
+    assert_int_equal(dt_roster_next_leader(&roster, 3, 3), 5);
+    assert_int_equal(dt_roster_next_leader(&roster, 3, 5), 6);
+    open_roster("012012", 0, 0);
+    dt_roster_lose(&roster, 0);
+    assert_int_equal(dt_roster_next_leader(&roster, 0, 1), 2);
+    assert_int_equal(dt_roster_next_leader(&roster, 0, 2), 6);
 }
 
 static void a_lost_node_is_named_with_its_ranks(void **state)
