@@ -143,6 +143,7 @@ struct console {
     double launched, start_timeout;
     double await; /* AWAIT_S, and when it is over; INFINITY: not */
     double given_up;
+    int64_t left_ms;      /* that of the outcome, from which it counts */
     bool reported;        /* has listed the ranks that have not started */
     bool complete;        /* all ranks have started */
     struct dt_hang *hang; /* NULL: does not watch for hangs */
@@ -267,7 +268,8 @@ static void take_verdict(struct console *c)
 }
 
 /* Keepers have left the step, and nobody that can be heard has gone on: no
- * verdict comes, and srun would wait for the lost nodes.
+ * verdict comes, and srun would wait for the lost nodes. Others may take long
+ * to find a leader; each that leaves was still looking for one.
  */
 static void watch_keepers(struct console *c)
 {
@@ -277,8 +279,9 @@ static void watch_keepers(struct console *c)
     char text[160];
     if (!open)
         c->given_up = INFINITY;
-    else if (isinf(c->given_up))
+    else if (isinf(c->given_up) || c->left_ms != outcome->left_ms)
         c->given_up = dt_clock_now() + c->await;
+    c->left_ms = outcome->left_ms;
     if (dt_clock_now() < c->given_up)
         return;
     snprintf(text, sizeof(text),

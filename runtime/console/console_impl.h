@@ -254,6 +254,7 @@ struct dt_outcome {
     char *hang;       /* why the step was ended; NULL: not because of a hang */
     uint64_t epoch;   /* the latest of its keepers, and the latest that some */
     uint64_t left;    /* have left; or 0 */
+    int64_t left_ms;  /* when one last has */
     int nodes_lost;   /* by a step that its keepers have ended: */
     int verdict;      /* its exit status */
 };

@@ -143,6 +143,7 @@ static void note_epoch(struct dt_outcome *outcome,
 static void note_leaving(struct dt_outcome *outcome,
                          const struct dt_console_event *event)
 {
+    outcome->left_ms = event->came_ms;
     if (event->number[0] > outcome->left)
         outcome->left = event->number[0];
 }

@@ -20,7 +20,8 @@
 
 static inline struct dt_console_event parse(const char *line)
 {
-    static const struct dt_step_identity step = {.token = "a1b2"};
+    static const struct dt_step_identity step = {.token = "a1b2",
+                                                 .keepers = "c3d4"};
     struct dt_console_event event;
     dt_console_event_parse(line, strlen(line), &step, DT_ORIGIN_UNKNOWN,
                            &event);

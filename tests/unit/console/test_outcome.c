@@ -63,6 +63,19 @@ static void only_a_step_without_failure_asks_for_requeue(void **state)
     dt_outcome_destroy(o);
 }
 
+/* The console waits for the others from then on. */
+static void the_last_keeper_that_leaves_counts(void **state)
+{
+    struct dt_outcome *o = step();
+    (void)state;
+    start_all(o);
+    say(o, 2, 113500, DT_RECORD "c3d4 leaves 2");
+    say(o, 3, 114500, DT_RECORD "c3d4 leaves 1");
+    assert_int_equal(o->left, 2);
+    assert_int_equal(o->left_ms, 114500);
+    dt_outcome_destroy(o);
+}
+
 static bool crashes_with(int status)
 {
     struct dt_outcome *o = step();
@@ -493,6 +506,7 @@ int main(void)
         cmocka_unit_test(a_lost_node_is_the_first_failure),
         cmocka_unit_test(messages_of_the_runtime_are_not_repeated),
         cmocka_unit_test(only_a_step_without_failure_asks_for_requeue),
+        cmocka_unit_test(the_last_keeper_that_leaves_counts),
         cmocka_unit_test(lines_from_long_before_are_said_to_be_old),
         cmocka_unit_test(the_report_quotes_the_rank_that_it_names),
         cmocka_unit_test(mistakes_of_the_user_are_no_crash),
