@@ -265,6 +265,7 @@ EXTRA_DIST += \
 	tests/unit/image/processor_scene.h \
 	tests/unit/image/processors.json \
 	tests/unit/image/resizes.txt \
+	tests/unit/keeper/agreement_play.h \
 	tests/unit/keeper/keeper_scene.h \
 	tests/unit/model.h \
 	tests/unit/pair_run.h \
