@@ -114,9 +114,9 @@ static double most_lacking(struct dt_run *run,
 }
 
 /* Bytes that copies of the run need beside it, with as much again, which pages
- * of files and programs of rewards may need, and with those of saves. But where
- * an earlier process has left the memory of whole copies, it is theirs alone:
- * less would drop a copy that the run can go on with.
+ * of files and programs of rewards may need, and with those of saves. Nothing
+ * more is asked for where an earlier process has left the memory of whole
+ * copies: less would drop a copy that the run can go on with.
  */
 static size_t copies_need(const struct dt_spec *spec, enum dt_dtype compute,
                           size_t held)
@@ -124,7 +124,7 @@ static size_t copies_need(const struct dt_spec *spec, enum dt_dtype compute,
     const size_t copies = dt_plan_copies_bytes(spec, compute);
     const size_t models = copies - 2 * dt_samples_bytes(spec);
     return held > 0 && held >= models
-               ? copies
+               ? held
                : 2 * copies + dt_plan_stage_bytes(spec, compute, spec->rank);
 }
 
