@@ -42,6 +42,9 @@ static int leave_out(const char *nodes)
     return 1;
 }
 
+/* Links that fail for a while come back before. */
+static const double SILENCE_S = 20;
+
 static void end_job(int status)
 {
     struct dt_requeue rule;
@@ -66,6 +69,7 @@ static int keep(struct dt_keeper_options *options)
     options->replaces = options->token;
     options->leave_out = leave_out;
     options->end_job = end_job;
+    options->silence_s = SILENCE_S;
     options->srun_node = getenv(DT_ENV_SRUN_NODE);
     options->beat_ms = DT_KEEPER_BEAT_MS;
     if (spares)

@@ -28,8 +28,9 @@ static int await_connection(int fd)
                                                                     : error;
 }
 
-/* Whether the kernel of a host answers. A failure of our own says nothing about
- * that host.
+/* Whether the kernel of a host answers, as far as is known: only time that
+ * passes, or a network that finds no such host, says that it does not. Other
+ * failures are our own.
  */
 static bool answers(const union dt_net_address *at, socklen_t bytes)
 {
@@ -40,8 +41,10 @@ static bool answers(const union dt_net_address *at, socklen_t bytes)
     int error = connect(fd, &at->any, bytes) < 0 ? errno : 0;
     if (error == EINPROGRESS)
         error = await_connection(fd);
+    else if (error == EHOSTUNREACH)
+        dt_clock_sleep(TRY_MS / 1e3);
     close(fd);
-    return error == 0 || error == ECONNREFUSED || error == ECONNRESET;
+    return error != ETIMEDOUT && error != EHOSTUNREACH;
 }
 
 bool dt_host_is_silent(const struct dt_wire_row *row)

@@ -13,7 +13,8 @@
  *     leader:  all have come -> table, go -> running
  *              running, a worker has failed -> stop -> all are down
  *              all are down -> go again, or bye
- *              all are down, a node is lost -> agree, claim the next epoch -> go
+ *              all are down, a node is lost -> agree, claim the next epoch ->
+ * go
  *
  * With a keeper its node is lost: other nodes take its place, or the ranks
  * become fewer, where options->replaces allows it; else the step ends. When the
@@ -50,6 +51,7 @@ struct dt_keeper_options {
      * exit status.
      */
     void (*end_job)(int status);
+    double silence_s; /* of srun's host, at least, before the job is ended */
     const char *srun_node; /* NULL: none of the job */
     void *context;
     const char *dir;    /* for the files of epochs, seen by all nodes; NULL:

@@ -390,14 +390,26 @@ static void await_shrink(struct dt_leader *l)
         dt_clock_sleep(0.05);
 }
 
+/* Whether srun's host says nothing for so long that its links are no excuse:
+ * there is no way back from the end of a job.
+ */
+static bool stays_silent(const struct dt_leader *l)
+{
+    const double until = dt_clock_now() + l->options->silence_s;
+    do {
+        if (!dt_reach_lost_srun(l->options, &l->roster))
+            return false;
+    } while (dt_clock_now() < until);
+    return true;
+}
+
 void dt_leader_end_job(struct dt_leader *l)
 {
     const struct dt_keeper_options *options = l->options;
     const int status = l->verdict.cause.status;
     const bool decides = dt_agree_is_whole(&l->roster) ||
                          dt_agree_quorum(&l->roster) == DT_QUORUM_MORE;
-    if (!l->told || !decides || !options->end_job ||
-        !dt_reach_lost_srun(options, &l->roster))
+    if (!l->told || !decides || !options->end_job || !stays_silent(l))
         return;
     await_shrink(l);
     options->end_job(WIFEXITED(status) ? WEXITSTATUS(status)

@@ -407,13 +407,14 @@ static int end_by(char *const argv[], const char *job, const char *why,
 }
 
 /* Slurm refuses to requeue an allocation of salloc, and a job that its user or
- * the cluster lets run only once.
+ * the cluster lets run only once. What it has put back meanwhile by itself, or
+ * without an answer in time, is not cancelled.
  */
 static int end_now(const char *job, bool requeue, const char *why,
                    struct dt_error *err)
 {
     char *const again[] = {"scontrol", "requeue", (char *)job, NULL};
-    char *const cancel[] = {"scancel", (char *)job, NULL};
+    char *const cancel[] = {"scancel", "--state=RUNNING", (char *)job, NULL};
     const int rc = requeue ? end_by(again, job, why, "requeued", err) : 1;
     if (rc <= 0)
         return rc;

@@ -269,7 +269,7 @@ job_is() {
     batch host "$TWO, spares: 1"
     cut_off n1
     # Slurm keeps a job with its batch host until it finds that down
-    dt_wait_for 60 job_is JobState=COMPLETING Restarts=0 \
+    dt_wait_for 100 job_is JobState=COMPLETING Restarts=0 \
         "Comment=disttrain: the node of srun is lost, and the step has ended with status 0: cancelled"
     (($(losses host | wc -l) == 20))
     dt_wait_for 10 no_workers n2
@@ -281,7 +281,7 @@ job_is() {
     cut_off n1
     dt_wait_for 40 eval '(($(losses queue | wc -l) > 20))'
     dt_run --node n2 pkill -TERM -x disttrain
-    dt_wait_for 60 job_is Restarts=1 \
+    dt_wait_for 100 job_is Restarts=1 \
         "Comment=disttrain: the node of srun is lost, and the step has ended with status 75: requeued"
     dt_run scancel "$job"
 }

@@ -294,6 +294,16 @@ static int connect_to(const union dt_net_address *at)
     return fd;
 }
 
+/* A broadcast is refused before a packet is sent: that says nothing of a host.
+ */
+static void a_failure_of_our_own_is_not_that_of_a_host(void **state)
+{
+    const struct dt_wire_row row = {.hello = {.port = 9},
+                                    .address = "255.255.255.255"};
+    (void)state;
+    assert_false(dt_host_is_silent(&row));
+}
+
 /* A full queue drops what comes, as a host does that is lost. */
 static void a_host_is_lost_when_its_kernel_does_not_answer(void **state)
 {
@@ -330,6 +340,7 @@ int main(void)
         cmocka_unit_test(a_flood_of_strangers_keeps_no_keeper_away),
         cmocka_unit_test(a_leader_that_is_late_is_reached),
         cmocka_unit_test(who_seeks_ends_at_its_deadline_or_by_a_signal),
+        cmocka_unit_test(a_failure_of_our_own_is_not_that_of_a_host),
         cmocka_unit_test(a_host_is_lost_when_its_kernel_does_not_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,7 +139,7 @@ static const char *end_job(bool requeue, const char *steps, int status)
 }
 
 #define CANCELLED                                                              \
-    "scontrol update JobId=12 Comment=disttrain: why: cancelled\nscancel 12\n"
+    "scontrol update JobId=12 Comment=disttrain: why: cancelled\nscancel --state=RUNNING 12\n"
 #define REQUEUED                                                               \
     "scontrol update JobId=12 Comment=disttrain: why: requeued\n"              \
     "scontrol requeue 12\n"
@@ -169,7 +169,7 @@ static void a_job_is_cancelled_that_cannot_be_requeued(void **state)
     assert_string_equal(
         end_job(true, "12.0\\n", 1),
         REQUEUED "scontrol update JobId=12 Comment=disttrain: why: cancelled, "
-                 "as Slurm refuses to requeue the job\nscancel 12\n");
+                 "as Slurm refuses to requeue the job\nscancel --state=RUNNING 12\n");
 }
 
 int main(void)
