@@ -139,10 +139,7 @@ static int take_tokens(const struct dt_prompter *p, struct dt_made_prompt *made,
 static int begin_text(const struct dt_prompter *p, struct dt_made_prompt *made,
                       struct dt_error *err)
 {
-    const struct dt_tokenizer *tokenizer = p->engine->tokenizer;
-    int32_t id = dt_tokenizer_special(tokenizer, DT_TOKEN_BOS);
-    if (id < 0)
-        id = dt_tokenizer_special(tokenizer, DT_TOKEN_EOS);
+    const int32_t id = dt_tokenizer_empty(p->engine->tokenizer);
     if (id < 0)
         return dt_error_set(err, EX_USAGE,
                             "the prompt is empty, and the tokenizer has no "

@@ -88,9 +88,7 @@ static int encode(struct reader *reader, const struct dt_prompt_parsed *line,
     tokens_of(reader, &count);
     if (count > 0)
         return 0;
-    int32_t id = dt_tokenizer_special(tokenizer, DT_TOKEN_BOS);
-    if (id < 0)
-        id = dt_tokenizer_special(tokenizer, DT_TOKEN_EOS);
+    const int32_t id = dt_tokenizer_empty(tokenizer);
     if (id < 0)
         return dt_error_set(err, EX_DATAERR,
                             "the prompt is empty, and the tokenizer has no "

@@ -330,6 +330,12 @@ int32_t dt_tokenizer_special(const struct dt_tokenizer *tokenizer,
     return tokenizer->special[role];
 }
 
+int32_t dt_tokenizer_empty(const struct dt_tokenizer *tokenizer)
+{
+    const int32_t bos = tokenizer->special[DT_TOKEN_BOS];
+    return bos >= 0 ? bos : tokenizer->special[DT_TOKEN_EOS];
+}
+
 const char *dt_tokenizer_chat_template(const struct dt_tokenizer *tokenizer)
 {
     return tokenizer->chat_template.text;

@@ -51,6 +51,10 @@ enum dt_token_role { DT_TOKEN_BOS, DT_TOKEN_EOS, DT_TOKEN_PAD, DT_TOKEN_UNK };
 int32_t dt_tokenizer_special(const struct dt_tokenizer *tokenizer,
                              enum dt_token_role role);
 
+/* The id that is an empty text: BOS, or EOS without one; -1: there is neither.
+ */
+int32_t dt_tokenizer_empty(const struct dt_tokenizer *tokenizer);
+
 /* The Jinja chat template of the model's files (chat_template.jinja, else
  * chat_template of tokenizer_config.json), or NULL.
  */
