@@ -11,7 +11,8 @@
 # sides share and a reference in memory. Photographs have an edge of N pixels (512:
 # a tile each; 1024: five). Everything is trained, or with `frozen` all but the
 # tower. PEER is disttrain, recompute (disttrain with gradient checkpointing),
-# precompute (of dpo, that with a precomputed reference),
+# precompute (of dpo, that with a precomputed reference), state (disttrain with
+# weights, moments and passes in bf16, whatever the precision of the others),
 # trl=PYTHON: TRL's trainer with tuned malloc, or compile=PYTHON: the same
 # with torch.compile. The first PYTHON writes the model and the rows that all
 # read. Each round runs each peer once, in the order given. With --out, results
@@ -47,6 +48,7 @@ for ((round = 0; round < rounds; round++)); do
         disttrain) "${ours[@]}" ;;
         recompute) "${ours[@]}" --recompute ;;
         precompute) "${ours[@]}" --recompute --precompute ;;
+        state) "${ours[@]}" --state ;;
         trl=*) "${trl[@]}" ;;
         compile=*) "${trl[@]}" --compile ;;
         *) die "there is no peer $peer" ;;
