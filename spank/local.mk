@@ -29,6 +29,8 @@ spank_libdtspank_la_SOURCES = \
 	runtime/base/thread.c \
 	runtime/base/thread.h \
 	runtime/contract/contract.h \
+	runtime/contract/requeue_rule.c \
+	runtime/contract/requeue_rule.h \
 	runtime/contract/variables.c \
 	runtime/contract/variables.h \
 	spank/hostlist.c \

@@ -45,17 +45,21 @@ static int leave_out(const char *nodes)
 /* Links that fail for a while come back before. */
 static const double SILENCE_S = 20;
 
-static void end_job(int status)
+/* A job that was cancelled ends already. */
+static void end_job(const struct dt_keeper_end *end)
 {
-    struct dt_requeue rule;
+    struct dt_requeue facts;
     struct dt_error err;
     char why[160];
-    dt_requeue_read(&rule);
+    dt_requeue_read(&facts);
+    facts.status = end->status;
+    facts.late = end->late;
+    facts.seconds = end->seconds;
     snprintf(why, sizeof(why),
              "the node of srun is lost, and the step has ended with status %d",
-             status);
+             end->status);
     fprintf(stderr, "disttrain: %s\n", why);
-    if (dt_job_end(dt_requeue_is_due(&rule, status), why, &err) < 0)
+    if (dt_job_end(dt_requeue_judge(&facts) == DT_REQUEUE_DUE, why, &err) < 0)
         fprintf(stderr, "disttrain: warning: %s\n", err.text);
 }
 
@@ -63,12 +67,14 @@ static void end_job(int status)
 static int keep(struct dt_keeper_options *options)
 {
     const char *spares = getenv(DT_ENV_SPARES);
+    const char *last = getenv(DT_ENV_SIGNAL);
     struct dt_error err;
     options->secret = getenv(DT_ENV_STEP_SECRET);
     options->token = getenv(DT_ENV_OUTLIVES);
     options->replaces = options->token;
     options->leave_out = leave_out;
     options->end_job = end_job;
+    options->last_signal = last ? atoi(last) : 0;
     options->silence_s = SILENCE_S;
     options->srun_node = getenv(DT_ENV_SRUN_NODE);
     options->beat_ms = DT_KEEPER_BEAT_MS;

@@ -27,7 +27,6 @@
 #include "console/console.h"
 #include "console/console_impl.h"
 #include "contract/contract.h"
-#include "contract/requeue_rule.h"
 
 /* --- the step --- */
 
@@ -250,20 +249,25 @@ static void tell(struct console *c, const struct dt_console_event *event)
     message_end(c, &message);
 }
 
+/* Writes a status below the facts, which the plugin reads when srun ends. */
+static void tell_srun(struct console *c, const char *key, int status)
+{
+    char line[64];
+    const int bytes = snprintf(line, sizeof(line), "%s%d\n", key, status);
+    if (pwrite(STDIN_FILENO, line, (size_t)bytes, 0) != bytes) /* appends */
+        print_message(c, "disttrain: cannot tell srun the exit status of the "
+                         "step\n");
+}
+
 /* Keepers have ended a step that has lost nodes, for which srun would wait: for
  * a long time, or forever if they are not part of its job any more. Leaves the
  * exit status of the step to the plugin.
  */
 static void take_verdict(struct console *c)
 {
-    char line[64];
-    const int bytes = snprintf(line, sizeof(line), DT_CONSOLE_VERDICT "%d\n",
-                               c->step.outcome->verdict);
     if (c->step.outcome->nodes_lost == 0 || !isinf(c->verdict))
         return;
-    if (pwrite(STDIN_FILENO, line, (size_t)bytes, 0) != bytes) /* appends */
-        print_message(c, "disttrain: cannot tell srun the exit status of the "
-                         "step\n");
+    tell_srun(c, DT_CONSOLE_VERDICT, c->step.outcome->verdict);
     c->verdict = dt_clock_now() + REST_S;
 }
 
@@ -575,33 +579,17 @@ static void end_run(struct console *c)
     free(text);
 }
 
-/* Whether a rank has requested a requeue, or has crashed in a job with restarts
- * left.
- */
-static bool wants_requeue(struct console *c)
+static int find_status(const struct console *c)
 {
-    char text[128];
-    struct dt_requeue rule;
-    dt_requeue_read(&rule);
-    if (dt_outcome_asks_requeue(c->step.outcome))
-        return true;
-    if (rule.most == 0 || !dt_outcome_has_crashed(c->step.outcome))
-        return false;
-    if (rule.restarts < rule.most)
-        return true;
-    snprintf(text, sizeof(text),
-             "disttrain: launch.max_requeues: after %ld restarts the job is "
-             "not requeued again\n",
-             rule.restarts);
-    print_message(c, text);
-    return false;
+    return c->streams[0].error || c->streams[1].error ? EX_IOERR : EX_OK;
 }
 
-static int find_status(struct console *c)
+/* Tells srun how the run has ended, which decides whether its job goes back. */
+static void tell_run(struct console *c)
 {
-    if (wants_requeue(c))
-        return EX_TEMPFAIL;
-    return c->streams[0].error || c->streams[1].error ? EX_IOERR : EX_OK;
+    const int status = dt_outcome_status(c->step.outcome);
+    if (getenv(DT_ENV_REQUEUE) && status != EX_OK)
+        tell_srun(c, DT_CONSOLE_RUN, status);
 }
 
 /* Applies the settings of the config. If one of them is impossible, the user
@@ -676,6 +664,7 @@ int dt_console_run(FILE *settings)
         report_outcome(c);
         finish_comment(c);
         end_run(c);
+        tell_run(c);
         status = find_status(c);
     } else {
         fprintf(stderr, "disttrain console: %s\n", err.text);

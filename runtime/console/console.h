@@ -11,7 +11,8 @@
 /* Copies the output of a step from DT_CONSOLE_OUT_FD and DT_CONSOLE_ERR_FD to
  * stdout and stderr until both have ended, then reports how the step ended.
  * Before that, reads the description of the step from `settings`. Returns an
- * exit status: EX_TEMPFAIL if the job should be requeued.
+ * exit status. With launch.requeue it writes how the run has ended behind the
+ * settings, for srun.
  */
 int dt_console_run(FILE *settings);
 

@@ -171,18 +171,13 @@ struct dt_outcome_ending {
 bool dt_outcome_ending(const struct dt_outcome *outcome,
                        struct dt_outcome_ending *ending);
 
-/* Whether a rank has exited with EX_TEMPFAIL to request a requeue, and no rank
- * has failed by itself. The ends of other ranks, when Slurm then stops the
- * step, do not count.
+/* The exit status of the run, as a shell has it, for contract/requeue_rule.h:
+ * that of the first rank to fail by itself, or of a hang that has ended the
+ * step; EX_TEMPFAIL if none has, and a rank asks for the queue; else 0. The
+ * ends of other ranks, when Slurm then stops the step, do not count. Where
+ * keepers have brought the step to a good end, it is theirs.
  */
-bool dt_outcome_asks_requeue(const struct dt_outcome *outcome);
-
-/* Whether a rank has failed by itself or the step was ended because of a hang.
- * False for an exit status that shows a user's mistake, which a restart would
- * repeat: wrong usage, data, input, permission or configuration, no such
- * program.
- */
-bool dt_outcome_has_crashed(const struct dt_outcome *outcome);
+int dt_outcome_status(const struct dt_outcome *outcome);
 
 /* --- the outcome: outcome.c collects it, failure.c reports it --- */
 

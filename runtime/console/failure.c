@@ -11,7 +11,6 @@
 
 #include "base/rankset.h"
 #include "console/console_impl.h"
-#include "contract/requeue_rule.h"
 
 #define OURS "disttrain: "
 
@@ -472,24 +471,18 @@ bool dt_outcome_ending(const struct dt_outcome *outcome,
     return true;
 }
 
-bool dt_outcome_asks_requeue(const struct dt_outcome *outcome)
-{
-    if (has_survived(outcome))
-        return outcome->verdict == EX_TEMPFAIL;
-    if (has_slurm_failed(outcome) || find_first_failure(outcome))
-        return false;
-    for (uint32_t i = 0; i < outcome->count; i++)
-        if (outcome->ranks[i].ended && is_requeue(outcome->ranks[i].status))
-            return true;
-    return false;
-}
-
-bool dt_outcome_has_crashed(const struct dt_outcome *outcome)
+int dt_outcome_status(const struct dt_outcome *outcome)
 {
     const struct rank *first = find_first_failure(outcome);
     if (has_survived(outcome))
-        return false;
-    return first ? !WIFEXITED(first->status) ||
-                       !dt_requeue_is_vain(WEXITSTATUS(first->status))
-                 : !has_slurm_failed(outcome) && outcome->hang != NULL;
+        return outcome->verdict;
+    if (first)
+        return WIFEXITED(first->status) ? WEXITSTATUS(first->status)
+                                        : 128 + WTERMSIG(first->status);
+    if (has_slurm_failed(outcome))
+        return EX_OK;
+    for (uint32_t i = 0; i < outcome->count; i++)
+        if (outcome->ranks[i].ended && is_requeue(outcome->ranks[i].status))
+            return EX_TEMPFAIL;
+    return outcome->hang ? 128 + SIGKILL : EX_OK;
 }

@@ -38,7 +38,7 @@
  * stdout and stderr, and from then on writes into two pipes, which the child
  * reads. The child's stdin has
  *
- *     DISTTRAIN_CONSOLE=5      first line: the version of this grammar
+ *     DISTTRAIN_CONSOLE=6      first line: the version of this grammar
  *     LABELS=none|strip|keep|apart
  *                              whether srun begins lines with the rank, and
  *                              whether the user wants to see it; apart: the
@@ -56,16 +56,19 @@
  *     STATUS=N                 at the end, before srun closes the pipes: its
  *                              exit status; none if the plugin cannot know it
  *
- * Both sides append to this file. The console writes there, too, when srun would
- * not end by itself:
+ * Both sides append to this file. The console writes there, too, when srun
+ * would not end by itself:
  *
  *     VERDICT=N                the exit status of a step that has lost nodes,
  *                              whatever srun takes for it
  *
- * Its exit status is 75 (EX_TEMPFAIL) if a rank has exited with that status and
- * none has failed, or if one has crashed and DT_ENV_REQUEUE allows another
- * restart; 74 (EX_IOERR) if srun's output cannot be written, which it says;
- * otherwise 0.
+ * and, once it knows how the ranks have ended, with DT_ENV_REQUEUE:
+ *
+ *     RUN=N                    the exit status of the run, if it is not 0, for
+ *                              contract/requeue_rule.h
+ *
+ * Its exit status is 74 (EX_IOERR) if srun's output cannot be written, which it
+ * says; otherwise 0.
  *
  * 4. Records: lines on stderr for the console, which does not show them.
  *
@@ -254,7 +257,7 @@
  */
 #define DT_ENV_STEP_SECRET "SLURM_DISTTRAIN_STEP_SECRET"
 
-#define DT_CONSOLE_VERSION_LINE "DISTTRAIN_CONSOLE=5"
+#define DT_CONSOLE_VERSION_LINE "DISTTRAIN_CONSOLE=6"
 #define DT_CONSOLE_LABELS "LABELS="
 #define DT_CONSOLE_TASKS "TASKS="
 #define DT_CONSOLE_STEP "STEP="
@@ -262,6 +265,7 @@
 #define DT_CONSOLE_PROGRESS "PROGRESS="
 #define DT_CONSOLE_KEEPERS "KEEPERS="
 #define DT_CONSOLE_VERDICT "VERDICT="
+#define DT_CONSOLE_RUN "RUN="
 #define DT_CONSOLE_NODE "NODE "
 #define DT_CONSOLE_STATUS "STATUS="
 #define DT_RECORD "disttrain: record: "

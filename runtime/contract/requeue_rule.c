@@ -23,7 +23,7 @@ void dt_requeue_read(struct dt_requeue *requeue)
 /* 2 is the exit status of shells, of Python's argparse and, for a program that
  * does not exist, of Slurm.
  */
-bool dt_requeue_is_vain(int status)
+static bool is_vain(int status)
 {
     static const int mistakes[] = {2,         EX_USAGE,  EX_DATAERR, EX_NOINPUT,
                                    EX_NOPERM, EX_CONFIG, 126,        127};
@@ -33,9 +33,18 @@ bool dt_requeue_is_vain(int status)
     return false;
 }
 
-bool dt_requeue_is_due(const struct dt_requeue *requeue, int status)
+enum dt_requeue_verdict dt_requeue_judge(const struct dt_requeue *requeue)
 {
-    if (!requeue->allowed || status == EX_OK || dt_requeue_is_vain(status))
-        return false;
-    return status == EX_TEMPFAIL || requeue->restarts < requeue->most;
+    const struct dt_requeue *r = requeue;
+    const bool asks = r->status == EX_TEMPFAIL || r->late;
+    if (!r->allowed || r->status == EX_OK)
+        return DT_REQUEUE_NO;
+    if (!asks && (r->most == 0 || is_vain(r->status)))
+        return DT_REQUEUE_NO;
+    if (!asks && r->restarts >= r->most)
+        return DT_REQUEUE_SPENT;
+    if (r->seconds < DT_REQUEUE_SHORT_S &&
+        r->restarts >= DT_REQUEUE_SHORT_RESTARTS)
+        return DT_REQUEUE_LOOPS;
+    return r->cancelled ? DT_REQUEUE_CANCELLED : DT_REQUEUE_DUE;
 }

@@ -235,6 +235,7 @@ int dt_keeper_run(const struct dt_keeper_options *options, struct dt_error *err)
 {
     struct dt_keeper k = {.options = options, .signals = -1, .listener = -1};
     struct pollfd *fds = NULL;
+    const double start = dt_clock_now();
     dt_wire_init(&k.link, -1);
     dt_wire_init(&k.worker.wire, -1);
     k.worker.state = -1;
@@ -246,11 +247,13 @@ int dt_keeper_run(const struct dt_keeper_options *options, struct dt_error *err)
         rc = dt_error_set(err, EX_OSERR, "keeper: no memory");
     if (rc == 0) {
         run_loop(&k, fds);
+        struct dt_keeper_end end = {.late = k.late,
+                                    .seconds = dt_clock_now() - start};
         if (k.leader)
             dt_leader_drain(k.leader);
         dt_keeper_end_worker(&k);
         if (k.leader)
-            dt_leader_end_job(k.leader);
+            dt_leader_end_job(k.leader, &end);
     }
     free(fds);
     free_keeper(&k);

@@ -37,6 +37,13 @@ enum {
     DT_KEEPER_REPLACED_BEATS = 5, /* where an error costs a restart only */
 };
 
+/* How a step has ended, for its job. */
+struct dt_keeper_end {
+    int status; /* as a shell has it */
+    bool late;  /* options->last_signal came first */
+    double seconds;
+};
+
 struct dt_keeper_options {
     char *const *argv; /* the worker's program and its arguments */
     /* Those of a step of `size` ranks that began with `first`; NULL: it cannot
@@ -47,10 +54,9 @@ struct dt_keeper_options {
      * has to.
      */
     int (*leave_out)(const char *nodes);
-    /* Ends the job for srun, whose node is lost: the step has ended with this
-     * exit status.
-     */
-    void (*end_job)(int status);
+    /* Ends the job for srun, whose node is lost: the step has ended. */
+    void (*end_job)(const struct dt_keeper_end *end);
+    int last_signal;  /* it is sent before the time limit; 0: none */
     double silence_s; /* of srun's host, at least, before the job is ended */
     const char *srun_node; /* NULL: none of the job */
     void *context;

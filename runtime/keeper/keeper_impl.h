@@ -520,9 +520,9 @@ void dt_leader_serve(struct dt_leader *leader, const struct pollfd *fds);
 void dt_leader_drain(struct dt_leader *leader);
 
 /* Ends the job after the step, if its leader was one for all and nobody else
- * ends it, as srun was lost.
+ * ends it, as srun was lost. Fills in the status.
  */
-void dt_leader_end_job(struct dt_leader *leader);
+void dt_leader_end_job(struct dt_leader *leader, struct dt_keeper_end *end);
 
 /* --- members.c: messages of the leader to the keepers --- */
 
@@ -640,6 +640,7 @@ struct dt_keeper {
     int signals;              /* a signalfd */
     sigset_t before;          /* the signals that were blocked at first */
     bool asked;               /* a signal told this task to end */
+    bool late;                /* and options->last_signal has come */
     struct dt_worker worker;
     bool is_down; /* the worker of this life has ended: */
     struct dt_wire_down down;

@@ -403,7 +403,7 @@ static bool stays_silent(const struct dt_leader *l)
     return true;
 }
 
-void dt_leader_end_job(struct dt_leader *l)
+void dt_leader_end_job(struct dt_leader *l, struct dt_keeper_end *end)
 {
     const struct dt_keeper_options *options = l->options;
     const int status = l->verdict.cause.status;
@@ -412,8 +412,9 @@ void dt_leader_end_job(struct dt_leader *l)
     if (!l->told || !decides || !options->end_job || !stays_silent(l))
         return;
     await_shrink(l);
-    options->end_job(WIFEXITED(status) ? WEXITSTATUS(status)
-                                       : 128 + WTERMSIG(status));
+    end->status =
+        WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    options->end_job(end);
 }
 
 /* --- its beginning and its end --- */

@@ -40,8 +40,10 @@ static bool asks(const struct dt_keeper *k, uint32_t signal)
 void dt_keeper_read_signals(struct dt_keeper *k)
 {
     struct signalfd_siginfo info;
-    while (read(k->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
+    while (read(k->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         k->asked |= asks(k, info.ssi_signo);
+        k->late |= (int)info.ssi_signo == k->options->last_signal;
+    }
 }
 
 void dt_keeper_tell(struct dt_keeper *k, enum dt_wire_type type,

@@ -7,6 +7,7 @@
  * which srun registered earlier. The status alone is not enough: the first rank
  * that exits with EX_TEMPFAIL makes srun end the others, and their SIGTERM then
  * determines the status. The console knows how every rank ended.
+ * contract/requeue_rule.h has the rule.
  */
 #include "config.h"
 
@@ -21,16 +22,13 @@
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 
+#include "contract/requeue_rule.h"
 #include "spank/srun/srun_impl.h"
-
-enum {
-    SHORT_RUN_S = 60,
-    SHORT_RUN_RESTARTS = 3,
-};
 
 static struct {
     pid_t srun;
     int64_t start_ms;
+    struct dt_requeue facts; /* of the job */
     uint32_t id;
     char job[64]; /* "12" or, in an array, "12_3"; "": srun made its own
                    * allocation
@@ -98,39 +96,33 @@ static const char *explain_error(int number)
     return text ? text(number) : strerror(number);
 }
 
-static void requeue_at_exit(int status, void *unused)
+/* The facts about the end of this srun. Its own status counts where it asks for
+ * the queue, or has come after the signal of launch.signal: any other may be
+ * that of a step which the user has ended.
+ */
+static struct dt_requeue find_facts(int status)
 {
-    const char *count = getenv("SLURM_RESTART_COUNT");
-    long restarts = count ? strtol(count, NULL, 10) : 0;
-    long seconds = (long)((dtspank_now_ms() - requeue.start_ms) / 1000);
-    (void)unused;
-    if (getpid() != requeue.srun)
-        return;
-    bool asked = dtspank_console_finish(status) ||
-                 (status & 0xff) == EX_TEMPFAIL ||
-                 ((status & 0xff) != 0 && dtspank_deadline_passed());
-    if (!asked)
-        return;
-    if (requeue.job[0] == '\0') {
+    struct dt_requeue facts = requeue.facts;
+    int own = status & 0xff;
+    facts.status = dtspank_console_finish(&own);
+    facts.late = dtspank_deadline_passed();
+    facts.seconds = (double)(dtspank_now_ms() - requeue.start_ms) / 1e3;
+    if (facts.status == EX_OK && (own == EX_TEMPFAIL || facts.late))
+        facts.status = own;
+    facts.cancelled = requeue.job[0] != '\0' &&
+                      dt_requeue_judge(&facts) == DT_REQUEUE_DUE &&
+                      is_cancelled();
+    return facts;
+}
+
+/* Puts the job back, and says so. */
+static void put_back(long restarts)
+{
+    int rc;
+    if (requeue.job[0] == '\0')
         slurm_error("disttrain: launch.requeue: srun's own allocation cannot "
                     "be requeued: use sbatch");
-        return;
-    }
-    if (seconds < SHORT_RUN_S && restarts >= SHORT_RUN_RESTARTS) {
-        slurm_error("disttrain: launch.requeue: job %s is not requeued: it "
-                    "has been restarted %ld times, and this step ended after "
-                    "%ld s",
-                    requeue.job, restarts, seconds);
-        return;
-    }
-    if (is_cancelled()) {
-        slurm_spank_log("disttrain: job %s has been cancelled: it is not "
-                        "requeued",
-                        requeue.job);
-        return;
-    }
-    int rc = requeue_job();
-    if (rc != 0)
+    else if ((rc = requeue_job()) != 0)
         slurm_error("disttrain: launch.requeue: cannot requeue job %s: %s",
                     requeue.job, explain_error(rc));
     else
@@ -139,10 +131,42 @@ static void requeue_at_exit(int status, void *unused)
                         requeue.job, restarts + 1);
 }
 
+static void requeue_at_exit(int status, void *unused)
+{
+    (void)unused;
+    if (getpid() != requeue.srun)
+        return;
+    const struct dt_requeue facts = find_facts(status);
+    switch (dt_requeue_judge(&facts)) {
+    case DT_REQUEUE_NO:
+        break;
+    case DT_REQUEUE_DUE:
+        put_back(facts.restarts);
+        break;
+    case DT_REQUEUE_SPENT:
+        slurm_spank_log("disttrain: launch.max_requeues: after %ld restarts "
+                        "the job is not requeued again",
+                        facts.restarts);
+        break;
+    case DT_REQUEUE_LOOPS:
+        slurm_error("disttrain: launch.requeue: job %s is not requeued: it "
+                    "has been restarted %ld times, and this step ended after "
+                    "%ld s",
+                    requeue.job, facts.restarts, (long)facts.seconds);
+        break;
+    case DT_REQUEUE_CANCELLED:
+        slurm_spank_log("disttrain: job %s has been cancelled: it is not "
+                        "requeued",
+                        requeue.job);
+        break;
+    }
+}
+
 int dtspank_requeue_arm(bool in_job, struct dt_error *err)
 {
     requeue.srun = getpid();
     requeue.start_ms = dtspank_now_ms();
+    dt_requeue_read(&requeue.facts);
     if (in_job)
         set_job();
     if (on_exit(requeue_at_exit, NULL) != 0)

@@ -43,6 +43,7 @@ static struct {
     char progress[DT_TOKEN_BYTES]; /* "": no bar is drawn */
     char keepers[DT_TOKEN_BYTES];  /* "": the step does not outlive its nodes */
     int verdict; /* 1 + the status that keepers give their step; 0: none */
+    int run;     /* how the run has ended; 0: well, or it is not known */
     pid_t srun;
     pid_t pid;    /* 0: not started */
     bool lost;    /* some output may have been lost */
@@ -325,12 +326,13 @@ static void tell_status(int status)
  */
 static void finish_at_exit(int status, void *unused)
 {
+    int end = status & 0xff;
     (void)unused;
     if (getpid() != console.srun)
         return;
-    dtspank_console_finish(status);
-    const int own = console.verdict > 0 ? console.verdict - 1 : status & 0xff;
-    const int end = console.lost && own == 0 ? EX_IOERR : own;
+    dtspank_console_finish(&end);
+    if (console.lost && end == 0)
+        end = EX_IOERR;
     if (end != (status & 0xff))
         exit(end); /* with glibc the remaining handlers still run */
 }
@@ -412,8 +414,17 @@ void dtspank_console_start(const char *runtime,
         unsetenv(DT_ENV_OUTLIVES);
 }
 
-/* Reads what the console has written below the facts. */
-static void read_verdict(void)
+/* What the console has written behind a key, below the facts; NULL: nothing. */
+static const char *find_value(const char *facts, const char *key)
+{
+    char start[32];
+    snprintf(start, sizeof(start), "\n%s", key);
+    const char *line = strstr(facts, start);
+    return line ? line + strlen(start) : NULL;
+}
+
+/* Reads the verdict of keepers, and how the run has ended. */
+static void read_end(void)
 {
     char text[4096];
     struct stat file;
@@ -423,17 +434,19 @@ static void read_verdict(void)
     const off_t from = file.st_size > most ? file.st_size - most : 0;
     const ssize_t n = pread(console.facts, text, (size_t)most, from);
     text[n > 0 ? n : 0] = '\0';
-    const char *line = strstr(text, "\n" DT_CONSOLE_VERDICT);
-    if (line)
-        console.verdict = 1 + atoi(line + 1 + strlen(DT_CONSOLE_VERDICT));
+    const char *verdict = find_value(text, DT_CONSOLE_VERDICT);
+    const char *run = find_value(text, DT_CONSOLE_RUN);
+    if (verdict)
+        console.verdict = 1 + atoi(verdict);
+    if (run)
+        console.run = atoi(run);
 }
 
-bool dtspank_console_finish(int srun_status)
+/* Tells the console srun's exit status and waits for its end. */
+static void end_console(int srun_status)
 {
     int status = 0;
-    if (console.pid == 0)
-        return false;
-    tell_status(srun_status & 0xff);
+    tell_status(srun_status);
     fflush(stdout);
     fflush(stderr);
     for (int i = 0; i < 2; i++) {
@@ -441,16 +454,22 @@ bool dtspank_console_finish(int srun_status)
         close(console.saved[i]);
     }
     bool ended = wait_for_end(&status);
-    read_verdict();
+    read_end();
     close(console.facts);
     console.pid = 0;
-    bool requeue =
-        ended && WIFEXITED(status) && WEXITSTATUS(status) == EX_TEMPFAIL;
-    console.lost = !ended || (status != 0 && !requeue);
+    console.lost = !ended || status != 0;
     bool told = WIFEXITED(status) && WEXITSTATUS(status) == EX_IOERR;
     if (ended && console.lost && !told)
         slurm_error("disttrain: the console has failed, with wait status %d: "
                     "some output may be lost",
                     status);
-    return requeue;
+}
+
+int dtspank_console_finish(int *srun_status)
+{
+    if (console.pid != 0)
+        end_console(*srun_status);
+    if (console.verdict > 0)
+        *srun_status = console.verdict - 1;
+    return console.run;
 }

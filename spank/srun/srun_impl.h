@@ -297,15 +297,16 @@ struct dtspank_console_step {
 void dtspank_console_start(const char *runtime,
                            const struct dtspank_console_step *step);
 
-/* When srun exits with `srun_status`: tells the console, restores srun's stdout
+/* When srun exits with *srun_status: tells the console, restores srun's stdout
  * and stderr and waits until the console has written the rest. A console that
- * does not end is killed, after a message. Returns whether the console says
- * that a rank has requested a requeue and none has failed; false as well
- * without a console and on a second call. If srun exits with status 0 and
- * output may be lost, the status becomes EX_IOERR; if keepers have ended a step
- * that has lost nodes, it becomes theirs.
+ * does not end is killed, after a message. Returns the exit status of the run
+ * for contract/requeue_rule.h, as the console has seen it; 0: it has ended
+ * well, or Slurm or the user has ended it, or there is no console. If keepers
+ * have ended a step that has lost nodes, *srun_status becomes theirs. A second
+ * call returns the same. If srun exits with status 0 and output may be lost,
+ * its status becomes EX_IOERR.
  */
-bool dtspank_console_finish(int srun_status);
+int dtspank_console_finish(int *srun_status);
 
 /*
  * deadline.c: launch.signal
@@ -331,12 +332,9 @@ bool dtspank_deadline_passed(void);
  */
 
 /* In srun, once, when the step exists: from now on srun requeues its batch job
- * when it exits, if a rank has exited with EX_TEMPFAIL (75: state saved,
- * requeue requested) and none has failed, or if the status is not 0 after the
- * signal of launch.signal. It prints the requeue, or why there is none. A job
- * that has been restarted three times is not requeued if the step ended within
- * a minute, because it might be requeued forever. in_job: srun was started in a
- * job and has not made its own allocation.
+ * when it exits, if contract/requeue_rule.h says so. It prints the requeue, or
+ * why there is none. in_job: srun was started in a job and has not made its own
+ * allocation.
  */
 int dtspank_requeue_arm(bool in_job, struct dt_error *err);
 

@@ -51,15 +51,15 @@ static void only_a_step_without_failure_asks_for_requeue(void **state)
     struct dt_outcome *o = step();
     (void)state;
     start_all(o);
-    assert_false(dt_outcome_asks_requeue(o));
+    assert_int_equal(dt_outcome_status(o), 0);
     record(o, 113500, "exit", 2, 113500, EXIT(75));
     say(o, DT_NO_RANK, 113600,
         "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT now ***");
     record(o, 113900, "exit", 0, 113900, SIGTERM);
     record(o, 114000, "exit", 3, 114000, EXIT(1));
-    assert_true(dt_outcome_asks_requeue(o));
+    assert_int_equal(dt_outcome_status(o), 75);
     record(o, 114000, "exit", 4, 113400, EXIT(1));
-    assert_false(dt_outcome_asks_requeue(o));
+    assert_int_equal(dt_outcome_status(o), 1);
     dt_outcome_destroy(o);
 }
 
@@ -76,29 +76,28 @@ static void the_last_keeper_that_leaves_counts(void **state)
     dt_outcome_destroy(o);
 }
 
-static bool crashes_with(int status)
+static int status_with(int status)
 {
     struct dt_outcome *o = step();
     start_all(o);
     record(o, 113500, "exit", 2, 113500, status);
-    bool crashed = dt_outcome_has_crashed(o);
+    int found = dt_outcome_status(o);
     dt_outcome_destroy(o);
-    return crashed;
+    return found;
 }
 
-/* How the first rank to fail has ended; the user's mistakes are no crash. */
-static void mistakes_of_the_user_are_no_crash(void **state)
+/* As a shell has it; a rank that was told to end has not failed. */
+static void the_first_rank_to_fail_has_the_status(void **state)
 {
-    static const int crashes[] = {EXIT(1),  EXIT(3),  SIGKILL, SIGSEGV,
-                                  EXIT(69), EXIT(70), 0};
-    static const int others[] = {EXIT(2),   EXIT(64),  EXIT(65), EXIT(66),
-                                 EXIT(77),  EXIT(78),  EXIT(75), SIGTERM,
-                                 EXIT(126), EXIT(127), 0};
     (void)state;
-    for (int i = 0; crashes[i]; i++)
-        assert_true(crashes_with(crashes[i]));
-    for (int i = 0; others[i]; i++)
-        assert_false(crashes_with(others[i]));
+    assert_int_equal(status_with(EXIT(1)), 1);
+    assert_int_equal(status_with(EXIT(69)), 69);
+    assert_int_equal(status_with(EXIT(78)), 78);
+    assert_int_equal(status_with(SIGKILL), 137);
+    assert_int_equal(status_with(SIGSEGV), 139);
+    assert_int_equal(status_with(EXIT(75)), 75);
+    assert_int_equal(status_with(SIGTERM), 0);
+    assert_int_equal(status_with(EXIT(143)), 0);
 }
 
 static void failures_are_ordered_despite_wrong_clocks(void **state)
@@ -509,7 +508,7 @@ int main(void)
         cmocka_unit_test(the_last_keeper_that_leaves_counts),
         cmocka_unit_test(lines_from_long_before_are_said_to_be_old),
         cmocka_unit_test(the_report_quotes_the_rank_that_it_names),
-        cmocka_unit_test(mistakes_of_the_user_are_no_crash),
+        cmocka_unit_test(the_first_rank_to_fail_has_the_status),
         cmocka_unit_test(a_run_ends_with_the_first_failure),
     };
     return cmocka_run_group_tests_name("outcome", tests, NULL, NULL);

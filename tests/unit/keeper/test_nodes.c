@@ -357,11 +357,12 @@ static void a_lost_spare_leaves_the_ranks_where_they_are(void **state)
 
 static char job_end[PATH_MAX];
 
-static void end_job(int status)
+static void end_job(const struct dt_keeper_end *end)
 {
     FILE *file = fopen(job_end, "a");
-    fprintf(file, "%d.", status);
+    fprintf(file, "%d%s.", end->status, end->late ? " late" : "");
     fclose(file);
+    assert_in_range((int)(end->seconds * 10), 0, 600);
 }
 
 /* The text of end_job. */
@@ -458,6 +459,27 @@ static void without_srun_the_last_leader_ends_the_job(void **state)
     assert_string_equal(read_job_end(), "69.");
 }
 
+/* srun has sent it before it was lost. */
+static void the_signal_before_the_limit_is_told(void **state)
+{
+    static const char waits[] = "#!/bin/sh\ntrap 'echo heard.' USR1\n"
+                                "echo up.\nwhile :; do sleep 0.05; done\n";
+    (void)state;
+    silent = true;
+    open_srun(3, "late");
+    scene.options.last_signal = SIGUSR1;
+    scene.options.max_restarts = 0;
+    scene.argv[0] = (char *)scratch_write("waits", waits, sizeof(waits) - 1);
+    assert_int_equal(chmod(scene.argv[0], 0755), 0);
+    scene_start(&scene);
+    scene_await(&scene, "up.", 3);
+    scene_signal(&scene, SIGUSR1);
+    scene_await(&scene, "heard.", 3);
+    lose(0);
+    end_step();
+    assert_string_equal(read_job_end(), "69 late.");
+}
+
 static void who_is_told_to_end_is_not_replaced(void **state)
 {
     (void)state;
@@ -489,6 +511,7 @@ int main(void)
         cmocka_unit_test(where_the_host_of_srun_lives_nobody_ends_the_job),
         cmocka_unit_test(the_host_of_srun_stays_in_its_job),
         cmocka_unit_test(without_srun_the_last_leader_ends_the_job),
+        cmocka_unit_test(the_signal_before_the_limit_is_told),
         cmocka_unit_test(who_is_told_to_end_is_not_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

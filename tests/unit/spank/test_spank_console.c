@@ -20,6 +20,16 @@
 #include "tests/unit/scratch.h"
 #include "tests/unit/spank/spank_stub.h"
 
+/* Tells how the run has ended. */
+static void tell_run(int status, void *unused)
+{
+    (void)unused;
+    const int run = dtspank_console_finish(&status);
+    FILE *file = fopen(scratch_path("run"), "w");
+    fprintf(file, "srun %d, run %d", status, run);
+    fclose(file);
+}
+
 /* srun, which ends with status 3, and a console that is a script. */
 static int run_srun(const char *script)
 {
@@ -33,6 +43,7 @@ static int run_srun(const char *script)
     if (pid == 0) {
         dtspank_console_prepare(2, argv);
         dtspank_console_start(path, &step);
+        on_exit(tell_run, NULL);
         exit(3);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -42,12 +53,13 @@ static int run_srun(const char *script)
 /* At the same time, in any order: neither overwrites the other. */
 static void both_write_below_the_facts(void **state)
 {
-    char text[1024] = "";
+    char text[1024] = "", run[64] = "";
     (void)state;
     scratch_path("facts"); /* makes the directory */
     setenv("W", scratch_root, 1);
     assert_int_equal(run_srun("#!/bin/sh\n"
                               "echo VERDICT=7 >&0\n"
+                              "echo RUN=75 >&0\n"
                               "until grep -q ^STATUS=3 /proc/self/fd/0; do\n"
                               "    sleep 0.02\n"
                               "done\n"
@@ -61,6 +73,11 @@ static void both_write_below_the_facts(void **state)
     assert_non_null(strstr(text, "\nSTEP=4.2\n"));
     assert_non_null(strstr(text, "\nVERDICT=7\n"));
     assert_non_null(strstr(text, "\nSTATUS=3\n"));
+    file = fopen(scratch_path("run"), "r");
+    assert_non_null(file);
+    assert_true(fread(run, 1, sizeof(run) - 1, file) > 0);
+    fclose(file);
+    assert_string_equal(run, "srun 7, run 75");
 }
 
 int main(void)

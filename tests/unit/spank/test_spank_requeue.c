@@ -71,13 +71,17 @@ bool dtspank_deadline_passed(void)
     return passed;
 }
 
-/* In place of console.c's: a console that must know how srun has ended. */
-static bool rank_asks;
-static int srun_status;
+/* In place of srun_console.c's: how a console has seen the run end, and what it
+ * says of srun's status; it must know that one.
+ */
+static int run_status, srun_status, verdict;
 
-bool dtspank_console_finish(int status)
+int dtspank_console_finish(int *status)
 {
-    return rank_asks && status == srun_status;
+    assert_int_equal(*status, srun_status & 0xff);
+    if (verdict >= 0)
+        *status = verdict;
+    return run_status;
 }
 
 static void tell(int status, void *unused)
@@ -130,7 +134,9 @@ static int setup(void **state)
     refused = 0;
     job_state = JOB_RUNNING;
     passed = false;
-    rank_asks = false;
+    run_status = 0;
+    verdict = -1;
+    setenv(DT_ENV_REQUEUE, "0", 1);
     return 0;
 }
 
@@ -160,10 +166,40 @@ static void status_75_and_failures_past_the_deadline_requeue(void **state)
 static void a_job_is_requeued_if_one_rank_asks(void **state)
 {
     (void)state;
-    rank_asks = true;
+    run_status = 75;
     assert_string_equal(play(143, true),
                         "requeue 12 0\ndisttrain: job 12 goes back into the "
                         "queue (restart 1)\n");
+}
+
+#define BACK                                                                   \
+    "requeue 12 0\ndisttrain: job 12 goes back into the queue (restart 1)\n"
+
+/* It knows of a failure more than srun's status says. */
+static void a_crash_that_the_console_has_seen_requeues_the_job(void **state)
+{
+    (void)state;
+    run_status = 137;
+    assert_string_equal(play(1, true), "");
+    setenv(DT_ENV_REQUEUE, "1", 1);
+    assert_string_equal(play(1, true), BACK);
+    setenv("SLURM_RESTART_COUNT", "1", 1);
+    assert_string_equal(play(1, true),
+                        "disttrain: launch.max_requeues: after 1 restarts the "
+                        "job is not requeued again\n");
+    unsetenv(DT_ENV_REQUEUE);
+    assert_string_equal(play(75, true), "");
+}
+
+/* srun would say 137 for nodes that are lost. */
+static void the_status_of_keepers_is_that_of_srun(void **state)
+{
+    (void)state;
+    passed = true;
+    verdict = 0;
+    assert_string_equal(play(137, true), "");
+    verdict = 1;
+    assert_string_equal(play(137, true), BACK);
 }
 
 static void an_array_task_is_requeued_by_its_id(void **state)
@@ -182,7 +218,7 @@ static void a_cancelled_job_is_not_requeued(void **state)
 {
     (void)state;
     job_state = JOB_CANCELLED | JOB_COMPLETING;
-    rank_asks = true;
+    run_status = 75;
     assert_string_equal(play(75, true), "disttrain: job 12 has been cancelled: "
                                         "it is not requeued\n");
     job_state = JOB_TIMEOUT | JOB_COMPLETING;
@@ -231,6 +267,9 @@ int main(void)
         cmocka_unit_test_setup(status_75_and_failures_past_the_deadline_requeue,
                                setup),
         cmocka_unit_test_setup(a_job_is_requeued_if_one_rank_asks, setup),
+        cmocka_unit_test_setup(
+            a_crash_that_the_console_has_seen_requeues_the_job, setup),
+        cmocka_unit_test_setup(the_status_of_keepers_is_that_of_srun, setup),
         cmocka_unit_test_setup(an_array_task_is_requeued_by_its_id, setup),
         cmocka_unit_test_setup(a_cancelled_job_is_not_requeued, setup),
         cmocka_unit_test_setup(a_fourth_quick_requeue_is_refused, setup),
