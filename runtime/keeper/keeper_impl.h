@@ -197,7 +197,7 @@ void dt_view_learn(struct dt_roster *roster, const void *bytes, size_t count,
 enum dt_claim {
     DT_CLAIM_OURS,   /* for this proposal, by us or by others */
     DT_CLAIM_LOST,   /* for another one */
-    DT_CLAIM_FAILED, /* the directory cannot be written */
+    DT_CLAIM_FAILED, /* the directory cannot be written, or not read */
 };
 
 /* Creates the file of an epoch in `dir`, for the proposal of this name; `step`

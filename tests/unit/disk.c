@@ -214,6 +214,13 @@ int renameat2(int a, const char *from, int b, const char *to,
                : (int)syscall(SYS_renameat2, a, from, b, to, flags);
 }
 
+int link(const char *from, const char *to)
+{
+    return is_noted_failed("link", from, to)
+               ? -1
+               : (int)syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
 int symlink(const char *target, const char *path)
 {
     return is_noted_failed("symlink", target, path)

@@ -115,6 +115,7 @@ check_PROGRAMS += \
 	tests/unit/image/test_image_resize \
 	tests/unit/image/test_image_store \
 	tests/unit/keeper/test_agreement \
+	tests/unit/keeper/test_claim \
 	tests/unit/keeper/test_errand \
 	tests/unit/keeper/test_guests \
 	tests/unit/keeper/test_keepers \
