@@ -176,7 +176,8 @@ int dt_job_leave_out(const char *nodes, struct dt_error *err);
  * Slurm refuses that, cancels it, and says why in its comment, unless that is
  * somebody else's: "disttrain: WHY: cancelled". Not if the job ends already.
  * Waits for Slurm up to two minutes. -1: EX_UNAVAILABLE, also if another step
- * of the job runs, with which it goes on.
+ * of the job goes on, to which it is left: Slurm then kills what is left of
+ * this one.
  */
 int dt_job_end(bool requeue, const char *why, struct dt_error *err);
 

@@ -376,23 +376,56 @@ static bool is_running(const char *job)
     return runs;
 }
 
-/* Whether a step of the job runs that is neither this one nor its script: 1, 0;
- * -1: Slurm does not answer.
+/* Whether a line of squeue, "12.1 UNLIMITED n[1-2]", is a step that the job is
+ * left to: another one, and no script. One whose time limit is a minute has
+ * said that it is over, or is soon; one on the lost host of srun alone does
+ * nothing.
+ */
+static bool goes_on(const char *line)
+{
+    const char *own = getenv("SLURM_STEP_ID"), *srun = getenv(DT_ENV_SRUN_NODE);
+    char id[96] = "", limit[32] = "", nodes[256] = "";
+    sscanf(line, "%95s %31s %255s", id, limit, nodes);
+    const char *step = strrchr(id, '.');
+    return step && isdigit((unsigned char)step[1]) &&
+           !(own && strcmp(step + 1, own) == 0) && strcmp(limit, "1:00") != 0 &&
+           !(srun && strcmp(nodes, srun) == 0);
+}
+
+/* Whether a step of the job goes on beside this one: 1, 0; -1: Slurm does not
+ * answer.
  */
 static int has_others(const char *job, struct dt_error *err)
 {
-    const char *own = getenv("SLURM_STEP_ID");
-    char *const argv[] = {"squeue", "--noheader", "--steps", "--format=%i",
-                          "--jobs", (char *)job,  NULL};
+    char *const argv[] = {
+        "squeue", "--noheader", "--steps", "--format=%i %l %N",
+        "--jobs", (char *)job,  NULL};
     char *text = ask_command(argv, err), *rest = text;
     int others = text ? 0 : -1;
-    for (char *line; text && (line = strsep(&rest, "\n")) != NULL;) {
-        const char *step = strrchr(line, '.');
-        others |= step && isdigit((unsigned char)step[1]) &&
-                  (!own || strcmp(step + 1, own) != 0);
-    }
+    for (char *line; text && (line = strsep(&rest, "\n")) != NULL;)
+        others |= goes_on(line);
     free(text);
     return others;
+}
+
+/* Leaves the job to steps beside this one, if there are any: the last one that
+ * is over ends it. Slurm lists a step until it has heard of all of its nodes,
+ * so this one says that it is over: its time limit becomes a minute, the least
+ * that there is, and Slurm kills what is left of it. Of two that are over at
+ * once one sees what the other has said. 1: they go on; 0: there are none; -1:
+ * Slurm does not answer.
+ */
+static int leave_to_others(const char *job, struct dt_error *err)
+{
+    char step[96], answer[1024];
+    char *const argv[] = {"scontrol", "update", step, "TimeLimit=1", NULL};
+    const int others = has_others(job, err);
+    if (others <= 0)
+        return others;
+    snprintf(step, sizeof(step), "StepId=%s.%s", getenv("SLURM_JOB_ID"),
+             getenv("SLURM_STEP_ID"));
+    dt_child_ask(argv, ASK_MS, answer, sizeof(answer), NULL);
+    return has_others(job, err);
 }
 
 /* Says so in the comment, and does it; as dt_child_ask. */
@@ -432,7 +465,7 @@ int dt_job_end(bool requeue, const char *why, struct dt_error *err)
         return dt_error_set(err, EX_UNAVAILABLE, "this is no job of Slurm");
     if (!is_running(job))
         return 0;
-    const int others = has_others(job, &said);
+    const int others = leave_to_others(job, &said);
     if (others > 0)
         return dt_error_set(err, EX_UNAVAILABLE,
                             "job %s is left to its other steps", job);

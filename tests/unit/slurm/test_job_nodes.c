@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "contract/contract.h"
 #include "slurm/job.h"
 #include "slurm/job_nodes.h"
 #include "tests/unit/scratch.h"
@@ -108,18 +109,23 @@ static void write_command(const char *name, const char *body)
     assert_int_equal(chmod(scratch_write(name, text, (size_t)n), 0755), 0);
 }
 
-/* Ends job 12 from its step 0, where these steps run, and Slurm answers a
- * requeue with this status. Returns the commands that were to change anything.
+/* Ends job 12 from its step 0, where these steps run, and others once it has
+ * said that it is over; and Slurm answers a requeue with this status. Returns
+ * the commands that were to change anything.
  */
-static const char *end_job(bool requeue, const char *steps, int status)
+static const char *end_job(bool requeue, const char *steps, const char *later,
+                           int status)
 {
     static char asked[4096];
-    char body[256], line[512];
+    char body[512], line[512];
     struct dt_error err;
     size_t used = 0;
     snprintf(body, sizeof(body),
-             "case $* in *--steps*) printf '%s';; *%%T*) echo RUNNING;; esac",
-             steps);
+             "steps='%s'\n"
+             "! grep -q StepId $W/asked || steps='%s'\n"
+             "case $* in *--steps*) printf \"$steps\";;\n"
+             "*%%T*) echo RUNNING;; esac",
+             steps, later);
     write_command("squeue", body);
     snprintf(body, sizeof(body), "[ $1 != requeue ] || exit %d", status);
     write_command("scontrol", body);
@@ -139,12 +145,17 @@ static const char *end_job(bool requeue, const char *steps, int status)
 }
 
 #define CANCELLED                                                              \
-    "scontrol update JobId=12 Comment=disttrain: why: cancelled\nscancel --state=RUNNING 12\n"
+    "scontrol update JobId=12 Comment=disttrain: why: cancelled\nscancel "     \
+    "--state=RUNNING 12\n"
 #define REQUEUED                                                               \
     "scontrol update JobId=12 Comment=disttrain: why: requeued\n"              \
     "scontrol requeue 12\n"
+#define OVER "scontrol update StepId=12.0 TimeLimit=1\n"
+#define OWN "12.0 UNLIMITED n[1-2]\\n"
+#define BESIDE "12.1 UNLIMITED n[1-2]\\n"
+#define BESIDE_OVER "12.1 1:00 n[1-2]\\n"
 
-static void a_job_is_ended_when_no_other_step_runs(void **state)
+static int enter_job(void **state)
 {
     char path[PATH_MAX];
     (void)state;
@@ -154,12 +165,43 @@ static void a_job_is_ended_when_no_other_step_runs(void **state)
     setenv("W", scratch_root, 1);
     setenv("SLURM_JOB_ID", "12", 1);
     setenv("SLURM_STEP_ID", "0", 1);
-    const char *own = "12.0\\n12.batch\\n12.extern\\n";
-    assert_string_equal(end_job(false, own, 0), CANCELLED);
-    assert_string_equal(end_job(true, own, 0), REQUEUED);
-    assert_string_equal(end_job(false, "", 0), CANCELLED);
-    assert_string_equal(end_job(true, "12.batch\\n12.0\\n12.1\\n", 0), "");
-    assert_string_equal(end_job(false, "12.10\\n12.0\\n", 0), "");
+    return 0;
+}
+
+static void a_job_is_ended_when_no_other_step_runs(void **state)
+{
+    (void)state;
+    const char *own = OWN "12.batch UNLIMITED n1\\n12.extern 1:00 n[1-2]\\n";
+    assert_string_equal(end_job(false, own, "", 0), CANCELLED);
+    assert_string_equal(end_job(true, own, "", 0), REQUEUED);
+    assert_string_equal(end_job(false, "", "", 0), CANCELLED);
+}
+
+/* Slurm lists it as long as the lost host has not told of its end. */
+static void the_last_step_that_is_over_ends_its_job(void **state)
+{
+    (void)state;
+    assert_string_equal(end_job(true, BESIDE OWN, BESIDE OWN, 0), OVER);
+    assert_string_equal(
+        end_job(false, "12.10 9:00 n3\\n", "12.10 9:00 n3\\n", 0), OVER);
+    assert_string_equal(end_job(true, BESIDE_OVER OWN, "", 0), REQUEUED);
+    assert_string_equal(end_job(true, BESIDE_OVER BESIDE, BESIDE, 0), OVER);
+    /* both are over at once */
+    assert_string_equal(end_job(true, BESIDE OWN, BESIDE_OVER OWN, 0),
+                        OVER REQUEUED);
+}
+
+static void a_step_on_the_lost_host_alone_is_over(void **state)
+{
+    (void)state;
+    const char *step = "12.1 UNLIMITED n1\\n" OWN;
+    assert_string_equal(end_job(false, step, step, 0), OVER);
+    setenv(DT_ENV_SRUN_NODE, "n1", 1);
+    assert_string_equal(end_job(false, step, "", 0), CANCELLED);
+    assert_string_equal(end_job(false, BESIDE, BESIDE, 0), OVER);
+    setenv(DT_ENV_SRUN_NODE, "n", 1);
+    assert_string_equal(end_job(false, step, step, 0), OVER);
+    unsetenv(DT_ENV_SRUN_NODE);
 }
 
 /* As with --no-requeue: nobody would end it. */
@@ -167,9 +209,9 @@ static void a_job_is_cancelled_that_cannot_be_requeued(void **state)
 {
     (void)state;
     assert_string_equal(
-        end_job(true, "12.0\\n", 1),
-        REQUEUED "scontrol update JobId=12 Comment=disttrain: why: cancelled, "
-                 "as Slurm refuses to requeue the job\nscancel --state=RUNNING 12\n");
+        end_job(true, OWN, "", 1), REQUEUED
+        "scontrol update JobId=12 Comment=disttrain: why: cancelled, "
+        "as Slurm refuses to requeue the job\nscancel --state=RUNNING 12\n");
 }
 
 int main(void)
@@ -180,7 +222,9 @@ int main(void)
         cmocka_unit_test(the_first_nodes_that_are_left_are_listed),
         cmocka_unit_test(a_kernel_answers_for_its_node),
         cmocka_unit_test(a_job_is_ended_when_no_other_step_runs),
+        cmocka_unit_test(the_last_step_that_is_over_ends_its_job),
+        cmocka_unit_test(a_step_on_the_lost_host_alone_is_over),
         cmocka_unit_test(a_job_is_cancelled_that_cannot_be_requeued),
     };
-    return cmocka_run_group_tests_name("job_nodes", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("job_nodes", tests, enter_job, NULL);
 }
