@@ -68,10 +68,14 @@ void dt_guests_open(struct dt_guests *guests, const struct dt_token *token,
 
 void dt_guests_close(struct dt_guests *guests)
 {
-    for (int i = 0; i < DT_GUESTS; i++)
+    for (int i = 0; i < DT_GUESTS; i++) {
         if (guests->all[i].fd >= 0)
             close(guests->all[i].fd);
-    close(guests->listener);
+        guests->all[i].fd = -1;
+    }
+    if (guests->listener >= 0)
+        close(guests->listener);
+    guests->listener = -1;
 }
 
 /* A free place, or that of the oldest guest: a keeper in a flood of strangers

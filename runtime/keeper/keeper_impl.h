@@ -486,7 +486,8 @@ struct dt_leader {
 
     struct dt_errand shrink; /* takes nodes out of the job */
     int gone_all;            /* nodes lost so far */
-    bool told; /* the end to all, and not only to this part of the step */
+    bool told;  /* the end to all, and not only to this part of the step, */
+    bool aside; /* which has ended without the others */
     struct dt_verdict verdict;
 };
 
@@ -519,8 +520,8 @@ void dt_leader_serve(struct dt_leader *leader, const struct pollfd *fds);
 /* Waits until the last messages are sent, for a second or two. */
 void dt_leader_drain(struct dt_leader *leader);
 
-/* Ends the job after the step, if its leader was one for all and nobody else
- * ends it, as srun was lost. Fills in the status.
+/* Ends the job after the step, as srun was lost, if no other part of the step
+ * goes on and nobody else ends it. Fills in the status. May wait for minutes.
  */
 void dt_leader_end_job(struct dt_leader *leader, struct dt_keeper_end *end);
 

@@ -480,6 +480,53 @@ static void the_signal_before_the_limit_is_told(void **state)
     assert_string_equal(read_job_end(), "69 late.");
 }
 
+/* Starts three nodes, of which n2 alone is left. */
+static void leave_one(const char *dir)
+{
+    open_srun(3, dir);
+    scene.options.beat_ms = 300;
+    start_step(3);
+    lose(2);
+    lose(0);
+    end_step();
+    expect((int[]){SIGKILL, UNAVAILABLE, SIGKILL});
+    has("n2: 1 of 3 nodes hear each other here: this part of the step ends\n",
+        1);
+}
+
+/* The others have as few nodes, or have begun the next epoch. */
+static void the_last_part_that_steps_aside_ends_the_job(void **state)
+{
+    char step[DT_EPOCH_STEP_BYTES];
+    (void)state;
+    silent = true;
+    leave_one("aside");
+    assert_string_equal(read_job_end(), "69.");
+    dt_epoch_step(scene.options.secret, step);
+    assert_int_equal(dt_epoch_claim(scene.options.dir, step, 2, "others"),
+                     DT_CLAIM_LOST);
+    /* without a directory half of the nodes never go on, but more do */
+    for (int lost = 1; lost < 3; lost++) {
+        open_srun(lost + 1, lost == 1 ? "half" : "more");
+        scene.options.dir = NULL;
+        scene.options.beat_ms = 300;
+        start_step(lost + 1);
+        if (lost == 2)
+            lose(2);
+        lose(0);
+        end_step();
+        assert_string_equal(read_job_end(), lost == 1 ? "69." : "");
+    }
+    /* nobody knows */
+    open_srun(2, "file");
+    scratch_write("file", "", 0);
+    start_step(2);
+    lose(0);
+    end_step();
+    has("half of the nodes go on only if they can write a file", 1);
+    assert_string_equal(read_job_end(), "");
+}
+
 static void who_is_told_to_end_is_not_replaced(void **state)
 {
     (void)state;
@@ -512,6 +559,7 @@ int main(void)
         cmocka_unit_test(the_host_of_srun_stays_in_its_job),
         cmocka_unit_test(without_srun_the_last_leader_ends_the_job),
         cmocka_unit_test(the_signal_before_the_limit_is_told),
+        cmocka_unit_test(the_last_part_that_steps_aside_ends_the_job),
         cmocka_unit_test(who_is_told_to_end_is_not_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
