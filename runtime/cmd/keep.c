@@ -77,6 +77,7 @@ static int keep(struct dt_keeper_options *options)
     options->last_signal = last ? atoi(last) : 0;
     options->silence_s = SILENCE_S;
     options->srun_node = getenv(DT_ENV_SRUN_NODE);
+    options->srun_address = getenv("SLURM_LAUNCH_NODE_IPADDR");
     options->beat_ms = DT_KEEPER_BEAT_MS;
     if (spares)
         sscanf(spares, "%d %ld", &options->spares, &options->least);

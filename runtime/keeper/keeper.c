@@ -193,6 +193,7 @@ static int start_keeper(struct dt_keeper *k, struct dt_error *err)
     if (identify(k, err) < 0 || hold_signals(k, err) < 0 ||
         dt_worker_init(&k->worker, &k->before, err) < 0)
         return -1;
+    dt_reach_hear_srun(k->options, &k->roster);
     if (dt_keeper_listen(k, err) < 0 ||
         (k->id == 0 ? dt_keeper_lead(k, err) : dt_keeper_follow(k, err)) < 0)
         return -1;

@@ -58,7 +58,8 @@ struct dt_keeper_options {
     void (*end_job)(const struct dt_keeper_end *end);
     int last_signal;  /* it is sent before the time limit; 0: none */
     double silence_s; /* of srun's host, at least, before the job is ended */
-    const char *srun_node; /* NULL: none of the job */
+    const char *srun_node;    /* NULL: none of a job */
+    const char *srun_address; /* of that host; NULL: not known */
     void *context;
     const char *dir;    /* for the files of epochs, seen by all nodes; NULL:
                            half of the nodes never go on */

@@ -56,6 +56,7 @@ struct dt_roster {
     struct dt_wire_past past;
     struct dt_launch_loss *losses; /* that the workers are to record */
     size_t loss_count;
+    bool hears_srun; /* the kernel of its host has answered */
 };
 
 /* `count` spares. -1: no memory; dt_roster_fini in any case. */
@@ -250,8 +251,15 @@ int dt_reach_next(const struct dt_keeper_options *options,
                   const struct dt_roster *roster, int leader, int id,
                   int signals, struct dt_error *err);
 
-/* Whether the host of srun is lost: its node is, and its kernel, too. Blocks as
- * dt_host_is_silent.
+/* Notes whether the kernel of srun's host answers, as far as it can be asked
+ * where no keeper is. Blocks as dt_host_is_silent.
+ */
+void dt_reach_hear_srun(const struct dt_keeper_options *options,
+                        struct dt_roster *roster);
+
+/* Whether the host of srun is lost: its node is, and its kernel, too; or, where
+ * no node of the step is on that host, its kernel alone, which used to answer.
+ * Blocks as dt_host_is_silent.
  */
 bool dt_reach_lost_srun(const struct dt_keeper_options *options,
                         const struct dt_roster *roster);

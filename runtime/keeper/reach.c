@@ -6,6 +6,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -177,11 +178,40 @@ int dt_reach_next(const struct dt_keeper_options *options,
                         dt_handshake_error(errno));
 }
 
+/* Asks srun's host where no keeper listens: hardly anything does at this port,
+ * which the kernel says.
+ */
+static bool answers_for_srun(const struct dt_keeper_options *options)
+{
+    struct dt_wire_row row = {.hello.port = 9};
+    snprintf(row.address, sizeof(row.address), "%s", options->srun_address);
+    return !dt_host_is_silent(&row);
+}
+
+void dt_reach_hear_srun(const struct dt_keeper_options *options,
+                        struct dt_roster *roster)
+{
+    roster->hears_srun = options->srun_node && options->srun_address &&
+                         answers_for_srun(options);
+}
+
+/* Whether the step has keepers on this host, or has had them. */
+static bool has_host(const struct dt_roster *roster, const char *host)
+{
+    for (int i = 0; i < roster->count; i++)
+        if (strcmp(roster->hosts[i], host) == 0)
+            return true;
+    return false;
+}
+
 bool dt_reach_lost_srun(const struct dt_keeper_options *options,
                         const struct dt_roster *roster)
 {
-    const int lost = options->srun_node
-                         ? dt_roster_find_lost(roster, options->srun_node)
-                         : -1;
+    const char *node = options->srun_node;
+    if (!node)
+        return false;
+    if (!has_host(roster, node))
+        return roster->hears_srun && !answers_for_srun(options);
+    const int lost = dt_roster_find_lost(roster, node);
     return lost >= 0 && dt_host_is_silent(&roster->rows[lost]);
 }

@@ -286,6 +286,52 @@ job_is() {
     dt_run scancel "$job"
 }
 
+# step_is STEP LIMIT: whether squeue lists the step with this time limit.
+step_is() {
+    [[ $(dt_run squeue --noheader --steps --jobs="$job" --format='%i %l') == \
+        *"$job.$1 $2"* ]]
+}
+
+# stop NODE: ends a run as Slurm does before a time limit.
+stop() {
+    dt_run --node "$1" pkill -TERM -x disttrain
+}
+
+# Each has a node that the other knows nothing of, and only one has that of srun.
+@test "of two steps without srun the last one ends the job" {
+    local ONE="nodes: 2, ntasks_per_node: 1, min_ranks: 1" name before
+    export STEPS=100000
+    config one "$ONE"
+    config two "$ONE, requeue: true"
+    : >one.log
+    : >two.log
+    cat >both.sh <<'END'
+#!/bin/sh
+srun -N2 -n2 --nodelist=n1,n2 --disttrain=one.yaml >one.log 2>&1 &
+srun -N2 -n2 --nodelist=n3,n4 --disttrain=two.yaml \
+    --disttrain-set=logging.steps=1000 >two.log 2>&1 &
+wait
+END
+    job=$(dt_run sbatch --parsable --nodes=4 --ntasks-per-node=1 \
+        --chdir="$WORK" --output=both.log both.sh)
+    for name in one two; do
+        dt_wait_for 60 test -e $name.out/checkpoints/latest ||
+            { cat both.log $name.log && false; }
+    done
+    cut_off n1
+    dt_wait_for 40 compgen -G 'one.out/.epochs/*-2'
+    before=$(losses one | wc -l)
+    dt_wait_for 40 eval '(($(losses one | wc -l) > before + 5))'
+    stop n2
+    dt_wait_for 60 step_is 0 1:00
+    job_is JobState=RUNNING
+    dt_run --node n3 pgrep -x disttrain
+    stop n3
+    dt_wait_for 60 job_is Restarts=1 \
+        "Comment=disttrain: the node of srun is lost, and the step has ended with status 75: requeued"
+    dt_run scancel "$job"
+}
+
 # Slurm finds the node down meanwhile, and does it itself.
 @test "where users must not take nodes out of a job, the step goes on all the same" {
     touch "$BATS_TEST_TMPDIR/killed"

@@ -20,11 +20,12 @@ enum { UNAVAILABLE = EX_UNAVAILABLE << 8 };
 
 static struct scene scene;
 static bool silent; /* what host.c would say: the host of lost keepers is */
+static char gone[PATH_MAX]; /* and that of srun, where there is such a file */
 
 bool dt_host_is_silent(const struct dt_wire_row *row)
 {
     assert_int_not_equal(row->address[0], '\0');
-    return silent;
+    return row->hello.port == 9 ? access(gone, F_OK) == 0 : silent;
 }
 
 static const char once[] =
@@ -527,6 +528,43 @@ static void the_last_part_that_steps_aside_ends_the_job(void **state)
     assert_string_equal(read_job_end(), "");
 }
 
+/* The job has other steps there, for example. One that has never answered may
+ * be behind a firewall.
+ */
+static void srun_may_be_on_a_node_of_others(void **state)
+{
+    static const char waits[] = "#!/bin/sh\necho up.\n"
+                                "until [ -e $W/go ]; do sleep 0.02; done\n";
+    static const struct {
+        const char *dir;
+        bool before, later; /* it is silent */
+    } cases[] = {
+        {"lives", false, false}, {"dies", false, true}, {"hides", true, true}};
+    (void)state;
+    silent = true;
+    for (int i = 0; i < 3; i++) {
+        open_srun(2, cases[i].dir);
+        scene.options.srun_node = "n9";
+        scene.options.srun_address = "10.0.0.9";
+        scene.argv[0] =
+            (char *)scratch_write("waits", waits, sizeof(waits) - 1);
+        assert_int_equal(chmod(scene.argv[0], 0755), 0);
+        snprintf(gone, sizeof(gone), "%s", scratch_path("gone"));
+        unlink(gone);
+        unlink(scratch_path("go"));
+        if (cases[i].before)
+            scratch_write("gone", "", 0);
+        scene_start(&scene);
+        scene_await(&scene, "up.", 2);
+        if (cases[i].later)
+            scratch_write("gone", "", 0);
+        scratch_write("go", "", 0);
+        end_step();
+        expect((int[]){0, 0});
+        assert_string_equal(read_job_end(), i == 1 ? "0." : "");
+    }
+}
+
 static void who_is_told_to_end_is_not_replaced(void **state)
 {
     (void)state;
@@ -560,6 +598,7 @@ int main(void)
         cmocka_unit_test(without_srun_the_last_leader_ends_the_job),
         cmocka_unit_test(the_signal_before_the_limit_is_told),
         cmocka_unit_test(the_last_part_that_steps_aside_ends_the_job),
+        cmocka_unit_test(srun_may_be_on_a_node_of_others),
         cmocka_unit_test(who_is_told_to_end_is_not_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
