@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * copies.c - copies of a run in host memory, and going on with them
+ * copies.c - makes copies of a run in host memory
  *
  * Fault points: copy.begin, where the older one is dropped; copy.part
  * (host_copy.h); copy.made, where all of it is on its way; copy.whole, before
- * it is marked so; copy.end; copy.take, before each model goes on with its own.
+ * it is marked so; copy.end.
  */
 #include "config.h"
 
@@ -21,13 +21,10 @@
 #include "base/log.h"
 #include "device/locker.h"
 #include "parallel/host_copy.h"
-#include "run/exchange.h"
 #include "run/reference/reference.h"
-#include "segment/segment.h"
-#include "train/resume/copies.h"
-#include "train/resume/settled.h"
+#include "train/resume/copies_impl.h"
 
-enum { COPIES = 2, MODELS = 3, AT_ONCE = 1 << 30 };
+enum { AT_ONCE = 1 << 30 }; /* bytes that are ready within a second */
 
 /* A copy costs at most one hundredth of the time until the next one begins. It
  * also makes the host wait for the device once, for some milliseconds.
@@ -37,41 +34,6 @@ static const double SHARE = 100, LEAST_S = 1;
 #define NO_COPIES                                                              \
     "no copy of the run is kept in host memory, and a lost rank costs the "    \
     "steps since the last checkpoint: "
-
-struct record {
-    uint64_t wrong;
-    uint64_t saved; /* step of the newest checkpoint that is whole */
-    double seconds; /* that a copy takes, on all ranks; 0: not measured */
-    struct {
-        uint64_t mark; /* 1 + its step; 0: not whole */
-        struct dt_settled run;
-    } copies[COPIES];
-};
-
-/* A model of the run. */
-struct model {
-    const char *name;
-    struct dt_parallel *parallel;
-    struct dt_buffer *at[COPIES]; /* locked by the locker */
-};
-
-struct dt_copies {
-    struct dt_segment *segment;
-    struct dt_buffer *buf;
-    struct record *record;
-    struct model models[MODELS];
-    size_t model_count;
-    struct dt_locker *locker;
-    struct dt_buffer *samples[COPIES];
-    struct dt_stream *stream;
-    struct dt_event *copied, *staged; /* in it; in the run's: all are there */
-    size_t last;                      /* the copy that was made or taken last */
-    bool open;                        /* it is on its way */
-    bool asked;                       /* for the next one */
-    bool at_once;                     /* all ranks had memory from the start */
-    bool failed;                      /* it could not be locked */
-    double begun;
-};
 
 /* --- memory --- */
 
@@ -97,11 +59,11 @@ static void add_model(struct dt_copies *copies, const char *name,
 {
     if (parallel)
         copies->models[copies->model_count++] =
-            (struct model){.name = name, .parallel = parallel};
+            (struct dt_copied){.name = name, .parallel = parallel};
 }
 
 /* Allocates copy i of a model, whose pages the locker gets. */
-static int allocate_model(struct dt_run *run, struct model *model, size_t i,
+static int allocate_model(struct dt_run *run, struct dt_copied *model, size_t i,
                           struct dt_error *err)
 {
     char name[48];
@@ -113,8 +75,8 @@ static int allocate_model(struct dt_run *run, struct model *model, size_t i,
 
 static int allocate_copy(struct dt_run *run, size_t i, struct dt_error *err)
 {
-    static const char *const names[COPIES] = {"copy 0 of a generation",
-                                              "copy 1 of a generation"};
+    static const char *const names[DT_COPIES] = {"copy 0 of a generation",
+                                                 "copy 1 of a generation"};
     struct dt_copies *copies = run->copies;
     const size_t bytes = dt_samples_bytes(&run->spec);
     for (size_t m = 0; m < copies->model_count; m++)
@@ -130,10 +92,10 @@ static int allocate_copy(struct dt_run *run, size_t i, struct dt_error *err)
 static int lock(struct dt_run *run, struct dt_error *err)
 {
     struct dt_copies *copies = run->copies;
-    struct dt_buffer *all[COPIES * MODELS];
+    struct dt_buffer *all[DT_COPIES * DT_COPIED_MODELS];
     size_t count = 0, bytes = 0;
     for (size_t m = 0; m < copies->model_count; m++)
-        for (size_t i = 0; i < COPIES; i++) {
+        for (size_t i = 0; i < DT_COPIES; i++) {
             all[count] = copies->models[m].at[i];
             bytes += all[count++]->bytes;
         }
@@ -156,13 +118,15 @@ static int allocate(struct dt_run *run, int fd,
     add_model(copies, "critic", run->critic.parallel);
     if (dt_run_reference_follows(run))
         add_model(copies, "reference", run->reference.parallel);
-    if (dt_settled_hash(run, options, sizeof(struct record), &hash, err) < 0 ||
+    if (dt_settled_hash(run, options, sizeof(struct dt_copies_record), &hash,
+                        err) < 0 ||
         !(copies->segment = dt_segment_open(fd, hash, err)) ||
-        !(copies->buf = dt_segment_buffer(copies->segment, "record of copies",
-                                          sizeof(struct record), err)))
+        !(copies->buf =
+              dt_segment_buffer(copies->segment, "record of copies",
+                                sizeof(struct dt_copies_record), err)))
         return -1;
     copies->record = copies->buf->data;
-    for (size_t i = 0; i < COPIES; i++)
+    for (size_t i = 0; i < DT_COPIES; i++)
         if (allocate_copy(run, i, err) < 0)
             return -1;
     if (lock(run, err) < 0)
@@ -237,7 +201,7 @@ void dt_copies_close(struct dt_run *run)
     if (copies->stream)
         device->stream_wait(copies->stream, &late);
     dt_locker_close(copies->locker);
-    for (size_t i = 0; i < COPIES; i++) {
+    for (size_t i = 0; i < DT_COPIES; i++) {
         for (size_t m = 0; m < copies->model_count; m++)
             dt_buffer_destroy(copies->models[m].at[i]);
         dt_buffer_destroy(copies->samples[i]);
@@ -257,7 +221,7 @@ static int take_models(struct dt_run *run, size_t i, struct dt_error *err)
 {
     struct dt_copies *copies = run->copies;
     for (size_t m = 0; m < copies->model_count; m++) {
-        const struct model *model = &copies->models[m];
+        const struct dt_copied *model = &copies->models[m];
         if (dt_host_copy_take(model->parallel, copies->stream,
                               model->at[i]->data, err) < 0)
             return -1;
@@ -270,7 +234,7 @@ static int begin(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_exec *exec = &run->spec.exec;
     struct dt_copies *copies = run->copies;
-    const size_t i = (copies->last + 1) % COPIES;
+    const size_t i = (copies->last + 1) % DT_COPIES;
     if (dt_run_wait(run, err) < 0)
         return -1;
     copies->begun = dt_clock_now();
@@ -317,7 +281,7 @@ static void tell_user(const struct dt_run *run)
 {
     const struct dt_copies *copies = run->copies;
     size_t bytes = 0;
-    for (size_t i = 0; i < COPIES; i++) {
+    for (size_t i = 0; i < DT_COPIES; i++) {
         for (size_t m = 0; m < copies->model_count; m++)
             bytes += copies->models[m].at[i]->bytes;
         bytes += copies->samples[i] ? copies->samples[i]->bytes : 0;
@@ -410,154 +374,4 @@ void dt_copies_saved(struct dt_run *run, long step)
 {
     if (run->copies)
         run->copies->record->saved = (uint64_t)step;
-}
-
-/* --- after a start --- */
-
-/* The record of a rank, in numbers that ranks exchange. */
-enum { WRONG, SAVED, SECONDS, MARKS, TOLD = MARKS + COPIES };
-
-static void describe(const struct dt_copies *copies, double told[TOLD])
-{
-    const struct record *record = copies->record;
-    const bool found = dt_segment_found(copies->segment);
-    told[WRONG] = found && record->wrong;
-    told[SAVED] = found ? (double)record->saved : 0;
-    told[SECONDS] = found ? record->seconds : 0;
-    for (size_t i = 0; i < COPIES; i++)
-        told[MARKS + i] = found ? (double)record->copies[i].mark : 0;
-}
-
-static bool has(const double told[TOLD], double mark)
-{
-    for (size_t i = 0; i < COPIES; i++)
-        if (told[MARKS + i] == mark)
-            return true;
-    return false;
-}
-
-static bool has_any(const double told[TOLD])
-{
-    for (size_t i = 0; i < COPIES; i++)
-        if (told[MARKS + i] > 0)
-            return true;
-    return false;
-}
-
-/* The mark of the newest copy that all ranks have whole; 0: there is none. */
-static double find_common(const double *all, int world)
-{
-    double best = 0;
-    for (size_t i = 0; i < COPIES; i++) {
-        const double mark = all[MARKS + i];
-        int count = 0;
-        for (int r = 0; r < world; r++)
-            count += has(all + r * TOLD, mark);
-        if (count == world && mark > best)
-            best = mark;
-    }
-    return best;
-}
-
-/* The same, where no rank has lost a bit and no checkpoint is newer. Says why
- * there is none, unless no rank has any copy.
- */
-static double judge(const struct dt_run *run, const double *all)
-{
-    const int world = run->spec.world;
-    const double mark = find_common(all, world);
-    double saved = 0;
-    int bad = -1, without = 0;
-    char why[128];
-    for (int r = 0; r < world; r++) {
-        saved = fmax(saved, all[r * TOLD + SAVED]);
-        without += !has_any(all + r * TOLD);
-        if (all[r * TOLD + WRONG] > 0)
-            bad = r;
-    }
-    if (without == world || (bad < 0 && mark > 0))
-        return mark > saved ? mark : 0;
-    if (bad >= 0)
-        snprintf(why, sizeof(why), "the state of rank %d is wrong", bad);
-    else if (without > 0)
-        snprintf(why, sizeof(why),
-                 "%d rank%s lost memory of which no other rank has a copy",
-                 without, without == 1 ? " has" : "s have");
-    else
-        snprintf(why, sizeof(why), "no copy is whole on all ranks");
-    dt_log(run->spec.rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
-           "the run cannot continue where it was: %s", why);
-    return 0;
-}
-
-/* Only the copy with this mark stays; 0: none does. */
-static void keep_only(struct dt_copies *copies, uint64_t mark)
-{
-    struct record *record = copies->record;
-    for (size_t i = 0; i < COPIES; i++) {
-        if (mark > 0 && record->copies[i].mark == mark)
-            copies->last = i;
-        else
-            dt_settled_begin(&record->copies[i].mark);
-    }
-    record->wrong = 0;
-}
-
-int dt_copies_agree(struct dt_run *run, struct dt_error *err)
-{
-    struct dt_copies *copies = run->copies;
-    double told[TOLD];
-    if (!copies)
-        return 0;
-    double *all = calloc((size_t)run->spec.world * TOLD, sizeof(*all));
-    if (!all)
-        return dt_error_set(err, EX_OSERR, "out of memory");
-    describe(copies, told);
-    int rc = dt_gather(run->comm, told, TOLD, all, err);
-    const double mark = rc == 0 ? judge(run, all) : 0;
-    copies->record->seconds = 0;
-    for (int r = 0; rc == 0 && mark > 0 && r < run->spec.world; r++)
-        copies->record->seconds =
-            fmax(copies->record->seconds, all[r * TOLD + SECONDS]);
-    free(all);
-    if (rc < 0)
-        return -1;
-    keep_only(copies, (uint64_t)mark);
-    return mark > 0;
-}
-
-static int put_models(struct dt_run *run, struct dt_error *err)
-{
-    const struct dt_copies *copies = run->copies;
-    for (size_t m = 0; m < copies->model_count; m++) {
-        const struct model *model = &copies->models[m];
-        dt_fault("copy.take");
-        if (dt_host_copy_put(model->parallel, model->at[copies->last]->data,
-                             err) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-int dt_copies_take(struct dt_run *run, struct dt_error *err)
-{
-    struct dt_copies *copies = run->copies;
-    const struct dt_settled *from = &copies->record->copies[copies->last].run;
-    struct dt_learner *learner;
-    dt_settled_take(run, from);
-    dt_log(run->spec.rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
-           "continuing after step %ld with the copy that the processes before "
-           "have left in host memory",
-           run->progress.step);
-    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
-        if (dt_learner_load_rest(learner, run->spec.conf.run.seed, err) < 0)
-            return -1;
-    if ((!dt_run_reference_follows(run) &&
-         dt_run_reference_read(run, err) < 0) ||
-        put_models(run, err) < 0 ||
-        dt_samples_take_copy(run, &from->samples, copies->samples[copies->last],
-                             err) < 0)
-        return -1;
-    copies->begun = dt_clock_now();
-    return dt_run_wait(run, err);
 }

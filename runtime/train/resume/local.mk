@@ -2,6 +2,8 @@
 runtime_libdisttrain_a_SOURCES += \
 	runtime/train/resume/copies.c \
 	runtime/train/resume/copies.h \
+	runtime/train/resume/copies_impl.h \
+	runtime/train/resume/copies_take.c \
 	runtime/train/resume/flight.c \
 	runtime/train/resume/progress.c \
 	runtime/train/resume/restore.c \
