@@ -129,6 +129,8 @@ struct dt_parallel_options {
      */
     int group;
     const int *order; /* (world) the ranks, group by group; NULL: 0 and up */
+    int node; /* so many neighbors in that order are on a node; 0: nodes have
+                 different numbers of ranks */
     bool int8;        /* sums over groups travel in 8 bits, rounded at random */
     uint64_t seed;    /* of that, and of gradients in bf16 */
     bool hybrid;      /* weights and gradients are divided over a group, not

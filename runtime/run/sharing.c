@@ -101,6 +101,7 @@ void dt_groups_apply(const struct dt_conf *conf, const struct dt_nodes *nodes,
         options->hybrid = true;
     options->group = group;
     options->order = nodes->order;
+    options->node = nodes->least == nodes->most ? nodes->most : 0;
     options->int8 = conf->distributed.int8_between_nodes && group > 0 &&
                     nodes->count > 1 && group % nodes->most == 0;
     options->seed = conf->run.seed;

@@ -207,38 +207,54 @@ static void take_point(struct dt_run *run, const struct dt_samples_point *point)
     run->ppo.left_out = point->left_out;
 }
 
+/* Brings `bytes` bytes of rank `from` to the ranks with `takes`, by way of the
+ * device, as ranks may have no other way.
+ */
+static int send_bytes(struct dt_run *run, void *data, size_t bytes, int from,
+                      bool takes, struct dt_error *err)
+{
+    const struct dt_exec *exec = &run->spec.exec;
+    dt_ticket_t ticket;
+    struct dt_buffer *room =
+        dt_buffer_create(exec->device, bytes, "a generation", err);
+    if (!room)
+        return -1;
+    int rc = 0;
+    if (dt_comm_rank(run->comm) == from)
+        rc = exec->device->copy(exec->stream, room->data, data, bytes, err);
+    if (rc == 0)
+        rc = dt_comm_broadcast(run->comm, dt_view_of(room, DT_U8), from,
+                               &ticket, err);
+    if (rc == 0)
+        rc = dt_comm_wait(run->comm, ticket, err);
+    if (rc == 0 && takes)
+        rc = exec->device->copy(exec->stream, data, room->data, bytes, err);
+    if (rc == 0)
+        rc = exec->device->stream_wait(exec->stream, err);
+    dt_comm_forget_memory(run->comm);
+    dt_buffer_destroy(room);
+    return rc;
+}
+
 /* Brings the slot of rank `from` to the ranks with `takes`. The number is the
  * last that they store.
  */
-static int copy_slot(struct dt_run *run, uint64_t number, int from, bool takes,
-                     struct dt_error *err)
+static int send_slot(struct dt_run *run, struct dt_buffer *slot, int from,
+                     bool takes, struct dt_error *err)
 {
-    struct dt_buffer *slot = slot_of(run, number);
     struct head *own = slot->data, head = *own;
-    dt_ticket_t ticket;
     if (takes)
         mark(own, 0);
     if (dt_gather_bytes_of(run->comm, from, &head, sizeof(head), err) < 0)
         return -1;
     if (head.bytes > slot->bytes - sizeof(head))
         return dt_error_set(err, EX_SOFTWARE, "memory has no whole generation");
-    struct dt_buffer *room =
-        takes ? NULL : dt_buffer_create(&dt_cpu, head.bytes, "a copy", err);
-    if (!takes && !room)
+    if (head.bytes > 0 &&
+        send_bytes(run, own + 1, head.bytes, from, takes, err) < 0)
         return -1;
-    const struct dt_view view =
-        takes ? dt_view_slice(dt_view_of(slot, DT_U8), sizeof(head), head.bytes)
-              : dt_view_of(room, DT_U8);
-    if (dt_comm_rank(run->comm) == from)
-        memcpy(room->data, own + 1, head.bytes);
-    int rc = dt_comm_broadcast(run->comm, view, from, &ticket, err);
-    if (rc == 0)
-        rc = dt_comm_wait(run->comm, ticket, err);
-    dt_comm_forget_memory(run->comm);
-    dt_buffer_destroy(room);
-    if (rc < 0 || !takes)
-        return rc;
-    number = head.number;
+    if (!takes)
+        return 0;
+    const uint64_t number = head.number;
     head.number = 0;
     *own = head;
     mark(own, number);
@@ -257,8 +273,8 @@ static int bring(struct dt_run *run, uint64_t number, struct dt_error *err)
         return -1;
     if (told[0] == 0)
         return 0;
-    return told[1] > 0 &&
-                   copy_slot(run, number, world - (int)told[0], !has, err) < 0
+    return told[1] > 0 && send_slot(run, slot_of(run, number),
+                                    world - (int)told[0], !has, err) < 0
                ? -1
                : 1;
 }
@@ -301,6 +317,12 @@ void dt_samples_copy(struct dt_run *run, const struct dt_buffer *to)
     struct dt_experience *e = s->use > 0 ? &s->experience : &s->ahead;
     if (run->spec.algo->advantages && e->groups > 0)
         store(run, e, s->generation, to);
+}
+
+int dt_samples_send_copy(struct dt_run *run, struct dt_buffer *copy, int from,
+                         bool takes, struct dt_error *err)
+{
+    return copy ? send_slot(run, copy, from, takes, err) : 0;
 }
 
 int dt_samples_take_copy(struct dt_run *run,

@@ -167,11 +167,14 @@ void dt_samples_note(const struct dt_run *run, struct dt_samples_point *point);
 int dt_samples_take(struct dt_run *run, const struct dt_samples_point *point,
                     struct dt_error *err);
 
-/* Copies what a checkpoint has of generations to dt_samples_bytes of memory,
- * and goes on with such a copy of this rank at the point where it was made. -1:
+/* Copies what a checkpoint has of generations to dt_samples_bytes of memory;
+ * brings such a copy, if there are any, from one rank to those with `takes`, on
+ * all ranks together; and goes on with it at the point where it was made. -1:
  * as dt_samples_take.
  */
 void dt_samples_copy(struct dt_run *run, const struct dt_buffer *to);
+int dt_samples_send_copy(struct dt_run *run, struct dt_buffer *copy, int from,
+                         bool takes, struct dt_error *err);
 int dt_samples_take_copy(struct dt_run *run,
                          const struct dt_samples_point *point,
                          const struct dt_buffer *from, struct dt_error *err);

@@ -38,22 +38,24 @@ model: {n_positions: 32, n_embd: 32, n_layer: 2, n_head: 2}
 data: {train: text, max_length: 32}
 optimizer: {lr: 1.0e-3, weight_decay: 0.1}
 logging: {steps: 1}
-checkpoint: {steps: 4}
+checkpoint: {steps: ${SAVE:-4}}
 training: {train_batch_size: 8, max_steps: ${STEPS:-20}}
 distributed: {strategy: ${STRATEGY:-ddp}}
 launch: {$2}
+$MORE
 END
 }
 
-# start NAME LAUNCH: starts a run that stops in its seventh step, where rank
-# ${WHO:-0} does nothing any more. No hang is found that soon. Without rank 3
-# nobody knows that the sixth step is done.
+# start NAME LAUNCH: starts a run that stops in its seventh step, or step $AT,
+# where rank ${WHO:-0} does nothing any more. No hang is found that soon.
+# Without rank 3 nobody knows that the sixth step is done.
 start() {
     config "$@"
-    DISTTRAIN_FAULT=train.step:rank=${WHO:-0}:step=7:life=1:stop \
+    DISTTRAIN_FAULT=train.step:rank=${WHO:-0}:step=${AT:-7}:life=1:stop$FAULT \
         dt_background "$1.log" dt_srun --disttrain="$1.yaml"
     srun=$!
-    dt_wait_for 30 dt_lines 5 "^step" "$1.log" || { cat "$1.log" && false; }
+    dt_wait_for 60 dt_lines $((${AT:-7} - 2)) "^step" "$1.log" ||
+        { cat "$1.log" && false; }
 }
 
 # finish NAME: waits for its end, which is a good one.
@@ -62,7 +64,7 @@ finish() {
     wait "$srun" || status=$?
     cat "$1.log"
     ((status == 0))
-    run ! grep -e "first failure" -e "lost rank" "$1.log"
+    run ! grep -e "first failure" -e "lost rank [0-9]" "$1.log"
     (($(losses "$1" | wc -l) == 20))
 }
 
@@ -123,6 +125,23 @@ TWO="nodes: 2, ntasks_per_node: 2"
     finish zero
     grep "resuming from .*/checkpoint-4" zero.log
     same_run zwhole zero
+}
+
+# Slow steps have a copy every second.
+@test "on GPUs a spare takes the place, too, with the copy of another node" {
+    export DISTTRAIN_CUDA_MODULE=$DT_BUILDDIR/tests/simt/disttrain-cuda.so
+    [[ -e $DISTTRAIN_CUDA_MODULE ]] || skip "there is no $DISTTRAIN_CUDA_MODULE"
+    export SIMT_DEVICES=2 SAVE=100
+    export MORE=$'run.device: cuda\nrun.deterministic: true\nprecision.compute: fp32'
+    config gwhole "$TWO"
+    dt_srun --disttrain=gwhole.yaml
+    AT=14 FAULT=,train.step:rank=1:sleep=250 start gpu "$TWO, spares: 1"
+    cut_off n2
+    finish gpu
+    tell gpu
+    grep "continuing after step [1-9][0-9]* with the copy that the processes before have left in host memory, of which 2 ranks get those of others: rank 2 that of rank 0, and so on" gpu.log
+    run ! grep "resuming from" gpu.log
+    same_run gwhole gpu
 }
 
 @test "without a spare the ranks that are left go on with the same batch" {

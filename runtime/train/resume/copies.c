@@ -54,12 +54,28 @@ bool dt_copies_wanted(const struct dt_run *run,
     return false;
 }
 
-static void add_model(struct dt_copies *copies, const char *name,
-                      struct dt_parallel *parallel)
+/* Adds a model of the run, if it has this one. -1: EX_OSERR. */
+static int add_model(struct dt_copies *copies, const char *name,
+                     struct dt_parallel *parallel, struct dt_error *err)
 {
-    if (parallel)
-        copies->models[copies->model_count++] =
-            (struct dt_copied){.name = name, .parallel = parallel};
+    if (!parallel)
+        return 0;
+    struct dt_copied *model = &copies->models[copies->model_count++];
+    *model = (struct dt_copied){.name = name, .parallel = parallel};
+    model->sources =
+        calloc(dt_host_copy_parts(parallel), sizeof(*model->sources));
+    return model->sources ? 0 : dt_error_set(err, EX_OSERR, "out of memory");
+}
+
+static int add_models(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_copies *copies = run->copies;
+    struct dt_parallel *follows =
+        dt_run_reference_follows(run) ? run->reference.parallel : NULL;
+    return add_model(copies, "model", run->learner.parallel, err) < 0 ||
+                   add_model(copies, "critic", run->critic.parallel, err) < 0
+               ? -1
+               : add_model(copies, "reference", follows, err);
 }
 
 /* Allocates copy i of a model, whose pages the locker gets. */
@@ -114,11 +130,8 @@ static int allocate(struct dt_run *run, int fd,
     const struct dt_device *device = run->spec.exec.device;
     struct dt_copies *copies = run->copies;
     uint64_t hash = 0;
-    add_model(copies, "model", run->learner.parallel);
-    add_model(copies, "critic", run->critic.parallel);
-    if (dt_run_reference_follows(run))
-        add_model(copies, "reference", run->reference.parallel);
-    if (dt_settled_hash(run, options, sizeof(struct dt_copies_record), &hash,
+    if (add_models(run, err) < 0 ||
+        dt_settled_hash(run, options, sizeof(struct dt_copies_record), &hash,
                         err) < 0 ||
         !(copies->segment = dt_segment_open(fd, hash, err)) ||
         !(copies->buf =
@@ -206,6 +219,8 @@ void dt_copies_close(struct dt_run *run)
             dt_buffer_destroy(copies->models[m].at[i]);
         dt_buffer_destroy(copies->samples[i]);
     }
+    for (size_t m = 0; m < copies->model_count; m++)
+        free(copies->models[m].sources);
     device->event_destroy(copies->copied);
     device->event_destroy(copies->staged);
     device->stream_destroy(copies->stream);

@@ -7,7 +7,7 @@
  * that stays (segment.h), while steps go on: nothing changes them before the
  * next update, which waits for the copy. There are two copies, and the older
  * one is overwritten. After a restart all ranks go on with the newest copy that
- * each of them has whole, and do the steps after it again.
+ * is whole, and do the steps after it again.
  *
  * There is one at any time. A copy is marked as whole before this rank gives
  * its scalars of the next step, and the one before it is overwritten only after
@@ -23,8 +23,10 @@
  * A copy has what a checkpoint has of a rank: its parts of the weights that
  * AdamW updates and of moments, in optimizer.state_dtype, and of a reference
  * that follows, in fp32; the progress of the run; and the generation in use. A
- * rank whose memory is lost has no copy, and nobody has one of its parts: then
- * all resume from a checkpoint, and so they do if one is newer than the copies.
+ * rank whose memory is lost has no copy. With ddp the ranks of each other node
+ * have its part, too (host_copy.h), and bring it to all; and a copy has nothing
+ * else that differs between ranks. Where nobody has a part, all resume from a
+ * checkpoint, and so they do if one is newer than the copies.
  *
  * run->copies is NULL without a keeper (inherited.h), where the state itself
  * outlives the process (run_state.h), if optimizer state is on a drive, or if
@@ -56,14 +58,14 @@ void dt_copies_close(struct dt_run *run);
  */
 int dt_copies_drop(struct dt_error *err);
 
-/* Whether all ranks have a copy of the same step; they call it together. If
- * not, rank 0 says why, and all copies are dropped. 1, 0; -1: a peer failed,
- * EX_OSERR.
+/* Whether ranks have a copy of the same step that is whole; they call it
+ * together. If not, rank 0 says why, and all copies are dropped. 1, 0; -1: a
+ * peer failed, EX_OSERR.
  */
 int dt_copies_agree(struct dt_run *run, struct dt_error *err);
 
-/* Goes on with it, on all ranks: weights, optimizers, progress. -1: files
- * cannot be read; the device or a peer failed.
+/* Goes on with it, on all ranks, also on those that had none: weights,
+ * optimizers, progress. -1: files cannot be read; the device or a peer failed.
  */
 int dt_copies_take(struct dt_run *run, struct dt_error *err);
 

@@ -25,6 +25,7 @@ struct dt_copied {
     const char *name;
     struct dt_parallel *parallel;
     struct dt_buffer *at[DT_COPIES]; /* locked by the locker */
+    int *sources;                    /* (parts) after a start: who has which */
 };
 
 struct dt_copies {
@@ -38,10 +39,13 @@ struct dt_copies {
     struct dt_stream *stream;
     struct dt_event *copied, *staged; /* in it; in the run's: all are there */
     size_t last;                      /* the copy that was made or taken last */
-    bool open;                        /* it is on its way */
-    bool asked;                       /* for the next one */
-    bool at_once;                     /* all ranks had memory from the start */
-    bool failed;                      /* it could not be locked */
+    int source;                       /* a rank that has the one to be taken */
+    int newcomers;                    /* ranks that have not */
+    int newcomer, giver; /* the first one, and a rank with the same part */
+    bool open;           /* it is on its way */
+    bool asked;          /* for the next one */
+    bool at_once;        /* all ranks had memory from the start */
+    bool failed;         /* it could not be locked */
     double begun;
 };
 

@@ -48,13 +48,14 @@ int dt_settled_hash(const struct dt_run *run,
     if (!settings)
         return -1;
     json_t *all = json_pack(
-        "{s:s, s:I, s:i, s:i, s:I, s:[i, i, i, i, i, b, b], s:[I, I, I], s:o}",
+        "{s:s, s:I, s:i, s:i, s:I, s:[i, i, i, i, i, i, b, b], s:[I, I, I], "
+        "s:o}",
         "release", PACKAGE_VERSION, "record", (json_int_t)record_bytes, "rank",
         spec->rank, "world", spec->world, "data", (json_int_t)run->data.hash,
         "ranks", options->strategy, options->compute, options->wire,
-        options->when, options->group, options->int8, options->hybrid, "step",
-        (json_int_t)spec->B, (json_int_t)spec->A, (json_int_t)spec->T,
-        "settings", settings);
+        options->when, options->group, options->node, options->int8,
+        options->hybrid, "step", (json_int_t)spec->B, (json_int_t)spec->A,
+        (json_int_t)spec->T, "settings", settings);
     if (all)
         text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
     json_decref(all);

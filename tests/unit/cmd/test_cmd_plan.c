@@ -322,6 +322,23 @@ static void in_bf16_large_models_fit_on_one_gpu(void **state)
     rmdir("model");
 }
 
+/* Two copies are over the ranks of the world, or with ddp over those of each of
+ * two nodes.
+ */
+static void with_ddp_each_node_has_all_copies(void **state)
+{
+    (void)state;
+    write_file("t.yaml", SMALL "precision.compute: bf16\n");
+    json_t *all = plan_json("--json --nodes 2 --gpu-memory 80 t.yaml");
+    const json_t *list = json_object_get(all, "candidates");
+    const json_t *ddp = json_object_get(json_array_get(list, 0), "bytes");
+    const json_t *zero1 = json_object_get(json_array_get(list, 1), "bytes");
+    assert_true(number(zero1, "copies") ==
+                2 * (number(zero1, "master") + number(zero1, "optimizer")));
+    assert_true(number(ddp, "copies") == 2 * number(zero1, "copies"));
+    json_decref(all);
+}
+
 /* 12 bytes an element of a rank's parts go to host memory, or to a file. */
 static void offload_is_planned_with_what_it_moves(void **state)
 {
@@ -537,6 +554,7 @@ int main(void)
         cmocka_unit_test(a_world_of_one_has_no_other_strategies),
         cmocka_unit_test(seventy_billion_parameters_need_no_gpu),
         cmocka_unit_test(in_bf16_large_models_fit_on_one_gpu),
+        cmocka_unit_test(with_ddp_each_node_has_all_copies),
         cmocka_unit_test(offload_is_planned_with_what_it_moves),
         cmocka_unit_test(what_the_file_says_is_planned_even_if_it_does_not_fit),
         cmocka_unit_test(mistakes_of_the_file_are_found),

@@ -82,16 +82,16 @@ static void sums_are_in_two_levels_where_nodes_are_even(void **state)
 {
     static const struct {
         const char *letters, *lines;
-        int group;
+        int group, node;
     } cases[] = {
-        {"aabb", "", 2},
-        {"ababab", "", 3},
-        {"aaaa", "", 0},
-        {"abc", "", 0},
-        {"aab", "", 0},
-        {"aabb", "distributed.reduction: flat\n", 0},
-        {"aabb", "distributed.reduction: two_level\n", 2},
-        {"aaaa", "distributed.reduction: two_level\n", 0},
+        {"aabb", "", 2, 2},
+        {"ababab", "", 3, 3},
+        {"aaaa", "", 0, 4},
+        {"abc", "", 0, 1},
+        {"aab", "", 0, 0},
+        {"aabb", "distributed.reduction: flat\n", 0, 2},
+        {"aabb", "distributed.reduction: two_level\n", 2, 2},
+        {"aaaa", "distributed.reduction: two_level\n", 0, 4},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -99,6 +99,7 @@ static void sums_are_in_two_levels_where_nodes_are_even(void **state)
             struct dt_parallel_options options =
                 apply(cases[i].lines, cases[i].letters, s, 1);
             assert_int_equal(options.group, cases[i].group);
+            assert_int_equal(options.node, cases[i].node);
             assert_int_equal(options.hybrid, s == DT_ZERO1 && options.group);
             assert_int_equal(options.strategy, s);
         }

@@ -206,6 +206,87 @@ static void so_it_does_within_a_generation(void **state)
     keeper.asks_again = false;
 }
 
+/* --- without the memory of a rank --- */
+
+/* The first copy is that of step 0; after it one is made of each odd step.
+ */
+static void a_rank_without_memory_gets_the_copy_of_another(void **state)
+{
+    static const char *const lines[] = {
+        TEXT BF16 STRATEGY("ddp"),
+        TEXT "optimizer.state_dtype: bf16\n" STRATEGY("ddp"),
+        PAIRS STRATEGY("ddp"),
+    };
+    static const struct lost lost[] = {
+        {{"train.step:step=3:rank=1:kill", "copy.take:rank=0:kill",
+          "learner.update:step=6:nth=2:rank=0:kill"},
+         "0 0 5"},
+    };
+    (void)state;
+    for (unsigned rank = 0; rank < 2; rank++) {
+        keeper.lost = 1 << rank;
+        for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+            CHECK(2, lines[i], lost);
+    }
+    keeper.lost = 0;
+}
+
+/* Ranks 1 and 3 are on the second node. */
+static void so_do_all_ranks_of_a_node(void **state)
+{
+    static const struct lost lost[] = {
+        {{"train.step:step=3:rank=1:kill",
+          "learner.update:step=6:nth=2:rank=0:kill"},
+         "0 0 5"},
+    };
+    (void)state;
+    keeper.two_nodes = true;
+    keeper.lost = 1 << 1 | 1 << 3;
+    CHECK(4, TEXT BF16 STRATEGY("ddp"), lost);
+    CHECK(4, TEXT "distributed.reduction: flat\n" STRATEGY("ddp"), lost);
+    keeper.lost = 1 << 0 | 1 << 2;
+    CHECK(4, TEXT STRATEGY("ddp"), lost);
+    keeper.two_nodes = false;
+    keeper.lost = 0;
+}
+
+static void it_gets_the_completions_of_another(void **state)
+{
+    static const struct lost lost[] = {
+        {{"learner.update:step=3:nth=2:rank=1:kill",
+          "train.step:step=6:rank=0:kill"},
+         "0 2 4"},
+    };
+    (void)state;
+    keeper.asks_again = true;
+    for (unsigned rank = 0; rank < 2; rank++) {
+        keeper.lost = 1 << rank;
+        CHECK(2, GRPO STRATEGY("ddp"), lost);
+        CHECK(2, PPO BF16 STRATEGY("ddp"), lost);
+    }
+    keeper.lost = 0;
+    keeper.asks_again = false;
+}
+
+/* Parts that one rank alone has; and all ranks at once. The checkpoint is that
+ * of step 4, the copy that of step 2.
+ */
+static void without_a_copy_all_read_a_checkpoint(void **state)
+{
+    static const struct lost lost[] = {
+        {{"train.step:step=6:rank=1:kill"}, "0 4"},
+    };
+    (void)state;
+    last_due = 2;
+    keeper.lost = 1 << 1;
+    CHECK(2, TEXT STRATEGY("zero1"), lost);
+    CHECK(2, PAIRS FOLLOWS("dpo") STRATEGY("ddp"), lost);
+    keeper.lost = 3;
+    CHECK(2, TEXT STRATEGY("ddp"), lost);
+    keeper.lost = 0;
+    last_due = LONG_MAX;
+}
+
 /* --- at any time --- */
 
 static bool said(const char *text, const char *words)
@@ -395,7 +476,7 @@ static void look_at_bytes(struct dt_run *run)
     copied = 0;
     MUST(dt_copies_measure(run, &err) == 0);
     MUST(2 * (copied + dt_samples_bytes(&run->spec)) == planned);
-    MUST(dt_copies_take(run, &err) == 0);
+    MUST(dt_copies_agree(run, &err) == 0);
 }
 
 static void copies_take_the_bytes_of_the_plan(void **state)
@@ -595,6 +676,26 @@ static void forget(struct dt_run *run)
         dt_copies_forget(run);
 }
 
+static void look_at_once(struct dt_run *run)
+{
+    const double due = dt_copies_vote(run->spec.world);
+    MUST(__real_dt_copies_tell(run) == due);
+}
+
+/* Until then nobody has a copy of the other rank's, should that be lost. */
+static void a_rank_without_a_copy_has_the_next_one_soon(void **state)
+{
+    (void)state;
+    small_clean(NULL);
+    begin(2, TEXT STRATEGY("ddp"), true);
+    see_all(look_at_some);
+    keeper.lost = 1 << 1;
+    lose_memory();
+    keeper.lost = 0;
+    see_all(look_at_once);
+    end();
+}
+
 static void copies_of_a_rank_with_wrong_bits_are_dropped(void **state)
 {
     (void)state;
@@ -632,6 +733,10 @@ static void ranks_say_what_they_go_on_with(void **state)
                  "continuing after step 4 with the copy that the processes "
                  "before have left in host memory\n");
     restart_says(TEXT STRATEGY("ddp"), 1 << 1, last,
+                 "continuing after step 4 with the copy that the processes "
+                 "before have left in host memory, of which rank 1 gets that "
+                 "of rank 0\n");
+    restart_says(TEXT STRATEGY("zero1"), 1 << 1, last,
                  "the run cannot continue where it was: 1 rank has lost memory "
                  "of which no other rank has a copy\n");
     restart_says(TEXT "distributed: {strategy: zero2, offload_optimizer: "
@@ -651,7 +756,12 @@ int main(void)
         TEST(a_newer_checkpoint_without_state_is_not),
         TEST(so_it_does_with_all_that_is_trained),
         TEST(so_it_does_within_a_generation),
+        TEST(a_rank_without_memory_gets_the_copy_of_another),
+        TEST(so_do_all_ranks_of_a_node),
+        TEST(it_gets_the_completions_of_another),
+        TEST(without_a_copy_all_read_a_checkpoint),
         TEST(at_any_time_one_copy_is_whole_on_all_ranks),
+        TEST(a_rank_without_a_copy_has_the_next_one_soon),
         TEST(a_copy_is_due_after_a_hundred_times_its_time),
         TEST(copies_take_the_bytes_of_the_plan),
         TEST(a_run_says_what_a_lost_rank_costs),
