@@ -437,11 +437,11 @@ size_t dt_plan_spare(const struct dt_spec *spec,
                      const struct dt_model_options *options, size_t left,
                      int local_size)
 {
+    if (!spec->exec.device->is_host)
+        return dt_cpu.available_bytes() / (size_t)local_size;
     const struct dt_plan plan = dt_plan_make(spec, options);
-    const bool here = spec->exec.device->is_host;
-    const size_t used = here ? dt_plan_total(&plan) : plan.host;
-    const size_t mine = here ? dt_plan_rank_share(spec, left, local_size)
-                             : dt_cpu.available_bytes() / (size_t)local_size;
+    const size_t used = dt_plan_total(&plan);
+    const size_t mine = dt_plan_rank_share(spec, left, local_size);
     return mine > used ? mine - used : 0;
 }
 

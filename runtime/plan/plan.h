@@ -79,8 +79,9 @@ size_t dt_plan_stage_bytes(const struct dt_spec *spec, enum dt_dtype compute,
 size_t dt_plan_copies_bytes(const struct dt_spec *spec, enum dt_dtype compute);
 bool dt_plan_copies(const struct dt_spec *spec);
 
-/* Bytes of host memory that a rank has beside a run with these options, in
- * which `left` bytes of the device were free before it. SIZE_MAX means unknown.
+/* Bytes of host memory that a rank has beside a run with these options, which
+ * has allocated its own; `left` bytes of the device were free before. SIZE_MAX
+ * means unknown.
  */
 size_t dt_plan_spare(const struct dt_spec *spec,
                      const struct dt_model_options *options, size_t left,

@@ -468,6 +468,25 @@ static void state_that_the_host_has_no_room_for_is_refused(void **state)
     spec.exec = dt_exec_cpu();
 }
 
+/* What a run on a GPU has offloaded to host memory is not free any more. */
+static void host_memory_that_is_taken_is_counted_once(void **state)
+{
+    struct dt_device gpu = dt_cpu;
+    struct dt_layout huge = *spec.learner.layout, *layout = spec.learner.layout;
+    (void)state;
+    gpu.is_host = false;
+    huge.count = (size_t)1 << 42;
+    spec.learner.layout = &huge;
+    spec.exec.device = &gpu;
+    spec.conf.distributed.strategy = DT_CONF_ZERO1;
+    spec.conf.distributed.offload_optimizer.device = DT_CONF_OFFLOAD_CPU;
+    assert_true(dt_plan_make(&spec, &options).host > (size_t)1 << 42);
+    assert_true(dt_plan_spare(&spec, &options, SIZE_MAX, 2) > 0);
+    spec.learner.layout = layout;
+    spec.conf = *plain;
+    spec.exec = dt_exec_cpu();
+}
+
 /* Each length of a row costs a recorded graph: of the longest one's 32 parts,
  * which are whole tiles.
  */
@@ -503,6 +522,7 @@ int main(void)
         cmocka_unit_test(auto_computes_where_it_is_predicted_to_be_faster),
         cmocka_unit_test(a_tile_is_a_small_share_unless_it_is_given),
         cmocka_unit_test(state_that_the_host_has_no_room_for_is_refused),
+        cmocka_unit_test(host_memory_that_is_taken_is_counted_once),
         cmocka_unit_test(memory_that_is_left_is_spent),
         cmocka_unit_test(joined_rows_have_few_lengths),
     };
