@@ -54,6 +54,7 @@ extern const struct dt_device dt_cuda_device;
 
 /* As in struct dt_device. */
 enum dt_lap dt_cuda_lap(struct dt_stream *stream, enum dt_lap lap);
+void dt_cuda_lap_times(struct dt_lap_times *times);
 
 /* Chooses the only visible GPU, or else the one for local_rank, and makes it
  * this thread's. *capability is 90 for sm_90, *multiprocessors how many it has.

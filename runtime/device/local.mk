@@ -12,4 +12,5 @@ runtime_libdisttrain_a_SOURCES += \
 cuda_sources += \
 	runtime/device/device_cuda.c \
 	runtime/device/device_cuda.h \
-	runtime/device/device_cuda_error.c
+	runtime/device/device_cuda_error.c \
+	runtime/device/device_cuda_laps.c
