@@ -18,6 +18,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/ops/hash.h \
 	runtime/ops/normal.h \
 	runtime/ops/ops.h \
+	runtime/ops/update.h \
 	runtime/ops/workspace.c \
 	runtime/ops/workspace.h \
 	# End of runtime/ops
