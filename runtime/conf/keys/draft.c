@@ -243,10 +243,22 @@ bool dt_conf_knows_algorithm(const struct dt_conf_draft *draft)
            !dt_conf_has_failed(draft, "algorithm");
 }
 
+/* Whether the value is `auto`, where that is also the default. */
+static bool is_auto(const struct dt_conf *conf, const char *path)
+{
+    const struct dt_conf_key *key = &dt_conf_keys[dt_conf_key_find(path)];
+    if (!key->fallback || strcmp(key->fallback, "auto") != 0)
+        return false;
+    char *text = dt_conf_text_of(conf, key);
+    bool result = text && strcmp(text, "auto") == 0;
+    free(text);
+    return result;
+}
+
 bool dt_conf_is_left(struct dt_conf *conf, const char *path)
 {
     struct dt_conf_place *place = dt_conf_place_for(conf, path);
-    if (place->line > 0)
+    if (place->line > 0 && !is_auto(conf, path))
         return false;
     place->line = -1;
     return true;

@@ -94,8 +94,9 @@ bool dt_conf_differs(struct dt_conf_draft *draft, const char *path);
 /* The place of a key, which the caller may change. */
 struct dt_conf_place *dt_conf_place_for(struct dt_conf *conf, const char *path);
 
-/* Marks a key as worked out from others, unless the file gives it. Returns
- * whether the file leaves it out.
+/* Marks a key as worked out from others, unless the file gives it; to be called
+ * while it has the value of the file. Returns whether the file leaves it out,
+ * or gives only the `auto` that it would have anyway.
  */
 bool dt_conf_is_left(struct dt_conf *conf, const char *path);
 

@@ -23,8 +23,9 @@ static bool trains_language(const struct dt_conf *conf)
 /* The key that says that the language model is frozen. */
 static const char *freezing_key(const struct dt_conf *conf)
 {
-    return dt_conf_given(conf, "model.train_language") ? "model.train_language"
-                                                       : "model.stage";
+    return conf->model.train_language == DT_CONF_AUTO_CHOICE
+               ? "model.stage"
+               : "model.train_language";
 }
 
 /* Checks the parts of a run that trains weights of the model itself. */

@@ -40,12 +40,12 @@ static void settle_state(struct dt_conf *conf)
 {
     const bool bf16 = conf->optimizer.state_dtype == DT_CONF_BF16;
     if (bf16 && conf->precision.compute == DT_CONF_AUTO_DTYPE) {
-        conf->precision.compute = DT_CONF_BF16;
         dt_conf_is_left(conf, "precision.compute");
+        conf->precision.compute = DT_CONF_BF16;
     }
     if (conf->precision.grad_accum_dtype == DT_CONF_AUTO_DTYPE) {
-        conf->precision.grad_accum_dtype = conf->optimizer.state_dtype;
         dt_conf_is_left(conf, "precision.grad_accum_dtype");
+        conf->precision.grad_accum_dtype = conf->optimizer.state_dtype;
     }
 }
 
@@ -54,9 +54,9 @@ static void settle_compute(struct dt_conf *conf, int device)
     settle_state(conf);
     if (conf->precision.compute == DT_CONF_AUTO_DTYPE &&
         device != DT_CONF_AUTO_DEVICE) {
+        dt_conf_is_left(conf, "precision.compute");
         conf->precision.compute =
             device == DT_CONF_CUDA ? DT_CONF_BF16 : DT_CONF_FP32;
-        dt_conf_is_left(conf, "precision.compute");
     }
     if (conf->precision.reduce_bf16 == DT_CONF_REDUCE_COMPUTE &&
         conf->precision.compute != DT_CONF_AUTO_DTYPE)
@@ -73,7 +73,7 @@ static void settle_opt_level(struct dt_conf_draft *draft)
         dt_conf_place_for(conf, "precision.compute");
     if (level->line <= 0)
         return;
-    if (compute->line > 0 &&
+    if (compute->line > 0 && conf->precision.compute != DT_CONF_AUTO_DTYPE &&
         conf->precision.compute != conf->precision.opt_level)
         PROBLEM(draft, "precision.opt_level",
                 "E104 means %s, but precision.compute in %s says "
@@ -97,13 +97,13 @@ static void settle_scaler(struct dt_conf_draft *draft)
     int *scaler = &draft->conf->precision.loss_scaler;
     if (*scaler != DT_CONF_AUTO_SCALER)
         return;
+    dt_conf_is_left(draft->conf, "precision.loss_scaler");
     *scaler = DT_SCALER_TORCH;
     for (size_t i = 0; i < sizeof(deepspeed) / sizeof(deepspeed[0]); i++)
         if (dt_conf_given(draft->conf, deepspeed[i]))
             *scaler = DT_SCALER_DEEPSPEED;
     if (draft->conf->precision.loss_scale > 0)
         *scaler = DT_SCALER_STATIC;
-    dt_conf_place_for(draft->conf, "precision.loss_scaler")->line = -1;
 }
 
 void dt_conf_derive_precision(struct dt_conf_draft *draft)
@@ -175,11 +175,11 @@ int dt_conf_resolve_device(struct dt_conf *conf, enum dt_conf_device device,
     struct clash clash = find_clash(conf, device);
     if (clash.path)
         return dt_conf_error_set(conf, clash.path, err, "%s", clash.text);
+    dt_conf_is_left(conf, "run.device");
+    dt_conf_is_left(conf, "distributed.backend");
     conf->run.device = (int)device;
     conf->distributed.backend =
         device == DT_CONF_CUDA ? DT_CONF_NCCL : DT_CONF_GLOO;
-    dt_conf_is_left(conf, "run.device");
-    dt_conf_is_left(conf, "distributed.backend");
     if (dt_conf_fingerprint(conf) < 0)
         return dt_error_set(err, EX_OSERR, "%s: out of memory", conf->file);
     return 0;

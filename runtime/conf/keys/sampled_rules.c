@@ -77,10 +77,10 @@ void dt_conf_derive_sampled(struct dt_conf_draft *draft)
         derive_grpo(draft);
     derive_lengths(draft);
     if (conf->rollout.correction == DT_CORRECTION_AUTO) {
+        dt_conf_is_left(draft->conf, "rollout.correction");
         conf->rollout.correction = conf->rollout.overlap > 0
                                        ? DT_CORRECTION_TOKEN_TRUNCATE
                                        : DT_CORRECTION_NONE;
-        dt_conf_is_left(draft->conf, "rollout.correction");
     }
 }
 

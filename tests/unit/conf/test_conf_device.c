@@ -85,6 +85,35 @@ static void the_device_decides_what_auto_becomes(void **state)
     }
 }
 
+/* Who looks whether a key is given does not find the word that it has anyway.
+ */
+static void auto_written_out_means_what_leaving_it_out_means(void **state)
+{
+    static const char *const paths[] = {
+        "run.device", "distributed.backend", "precision.compute",
+        "precision.grad_accum_dtype", "precision.loss_scaler"};
+    struct dt_error err;
+    struct dt_conf *conf =
+        load_good(LEAST "run.device: auto\n"
+                        "distributed.backend: auto\n"
+                        "precision: {compute: auto, grad_accum_dtype: auto, "
+                        "loss_scaler: auto}\n",
+                  "");
+    (void)state;
+    assert_int_equal(dt_conf_resolve_device(conf, DT_CONF_CUDA, &err), 0);
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+        if (dt_conf_given(conf, paths[i]))
+            fail_msg("%s is given", paths[i]);
+    dt_conf_destroy(conf);
+    conf = load_good(LEAST "run.device: cuda\n"
+                           "precision.grad_accum_dtype: fp32\n",
+                     "");
+    assert_int_equal(dt_conf_resolve_device(conf, DT_CONF_CUDA, &err), 0);
+    assert_true(dt_conf_given(conf, "run.device"));
+    assert_true(dt_conf_given(conf, "precision.grad_accum_dtype"));
+    dt_conf_destroy(conf);
+}
+
 static void a_named_device_resolves_without_the_machine(void **state)
 {
     struct dt_conf *conf = load_good(LEAST "run.device: cuda\n", "");
@@ -195,6 +224,7 @@ static void every_spelling_of_compute_precision_is_understood(void **state)
         {"fp16: true\nbf16: false\n", DT_CONF_FP16},
         {"use_mixed_precision: true\n", DT_CONF_BF16},
         {"opt_level: O0\n", DT_CONF_FP32},
+        {"precision: {compute: auto, opt_level: O1}\n", DT_CONF_FP16},
         {"training: {fp16: true, fp16_opt_level: O1}\n", DT_CONF_FP16},
         {"precision: {opt_level: o2}\n", DT_CONF_FP16},
     };
@@ -320,6 +350,7 @@ int main(void)
         cmocka_unit_test(device_keys_left_out_mean_auto),
         cmocka_unit_test(names_of_other_trainers_are_understood),
         cmocka_unit_test(the_device_decides_what_auto_becomes),
+        cmocka_unit_test(auto_written_out_means_what_leaving_it_out_means),
         cmocka_unit_test(a_named_device_resolves_without_the_machine),
         cmocka_unit_test(the_fingerprint_ignores_how_the_type_was_chosen),
         cmocka_unit_test(settings_that_contradict_the_device_are_refused),

@@ -217,7 +217,8 @@ static void keys_of_parts_contradict_each_other_aloud(void **state)
          "t.yaml:5:24: model.train_language: nothing is trained: "
          "model.train_vision, train_projector and train_language are all "
          "false\n"},
-        {LEAST "stage: pretrain\ntrain.projector: false\n",
+        {LEAST "stage: pretrain\ntrain.projector: false\n"
+               "train.language: auto\n",
          "t.yaml:5:8: model.stage: nothing is trained: model.train_vision, "
          "train_projector and train_language are all false\n"},
         {"algorithm: sft\ndata.train: train.txt\nmodel.path: .\n"

@@ -35,6 +35,9 @@ static void rm_has_defaults_of_its_own(void **state)
     assert_int_equal(conf->data.truncation, DT_CONF_KEEP_END);
     assert_true(conf->optimizer.lr == 2e-5);
     dt_conf_destroy(conf);
+    conf = load_good(PAIRS("rm") "data.format: auto\n", "");
+    assert_int_equal(conf->data.format, DT_FORMAT_PREFERENCE);
+    dt_conf_destroy(conf);
 }
 
 static void dpo_has_defaults_of_its_own(void **state)

@@ -34,6 +34,9 @@ static void grpo_has_defaults_of_its_own(void **state)
     assert_int_equal(conf->rollout.correction, DT_CORRECTION_NONE);
     assert_int_equal(conf->rollout.exact, DT_CONF_AUTO_CHOICE);
     dt_conf_destroy(conf);
+    conf = load_good(SAMPLED("grpo") "data.format: auto\n", "");
+    assert_int_equal(conf->data.format, DT_FORMAT_PROMPT);
+    dt_conf_destroy(conf);
 }
 
 static void ppo_has_defaults_of_its_own(void **state)

@@ -379,6 +379,17 @@ static void offload_is_counted_and_offered_when_nothing_less_fits(void **state)
         dt_plan_check(&spec, &little, dt_plan_total(&bf16), 1, &err), -1);
     assert_null(strstr(err.text, "state_dtype"));
     spec.conf.distributed.reduce_each_micro_step = DT_CONF_AUTO_CHOICE;
+
+    /* sums whose type is `auto` in the file follow, those of a type do not */
+    struct dt_conf *word =
+        load_good(LEAST "precision.grad_accum_dtype: auto\n", "");
+    spec.conf.place = word->place;
+    assert_int_equal(
+        dt_plan_check(&spec, &little, dt_plan_total(&bf16), 1, &err), -1);
+    if (!strstr(err.text, want))
+        fail_msg("%s", err.text);
+    spec.conf.place = plain->place;
+    dt_conf_destroy(word);
     spec.conf.optimizer.state_dtype = DT_CONF_BF16;
     const struct dt_plan given = dt_plan_make(&spec, &little);
     spec.conf.optimizer.state_dtype = DT_CONF_FP32;
