@@ -325,7 +325,7 @@ void dt_cuda_tell(const char *fmt, ...)
     told_count++;
 }
 
-static int driver = 13000;
+static struct dt_cuda_dnn_place place = {"a GPU", "a driver", "a compiler"};
 
 /* A graph of documents with its name. */
 static struct dt_cuda_dnn_graph *named(int64_t T, bool deterministic,
@@ -337,7 +337,7 @@ static struct dt_cuda_dnn_graph *named(int64_t T, bool deterministic,
 
     assert_non_null(g);
     dt_cuda_attention_graph(g, &s, deterministic);
-    assert_true(dt_cuda_dnn_name(g, "a GPU", driver, deterministic, name));
+    assert_true(dt_cuda_dnn_name(g, &place, deterministic, name));
     return g;
 }
 
@@ -398,9 +398,13 @@ static void a_plan_is_kept_for_later_runs(void **state)
     assert_int_equal(dt_cuda_dnn_workspace(g), bytes);
     assert_false(is_kept(256, false));
     assert_false(is_kept(128, true));
-    driver++;
-    assert_false(is_kept(128, false));
-    driver--;
+    for (size_t i = 0; i < 3; i++) {
+        char *word = (char *[]){place.gpu, place.driver, place.compiler}[i];
+        word[0] = 'A';
+        assert_false(is_kept(128, false));
+        word[0] = 'a';
+    }
+    assert_true(is_kept(128, false));
     assert_int_equal(told_count, 0);
     dt_cuda_cache_find(&file, "attention", name.text);
     damage(file.path, -9, "?");
@@ -413,6 +417,67 @@ static void a_plan_is_kept_for_later_runs(void **state)
     expect_told(file.path);
     dt_cuda_dnn_graph_destroy(g);
     unsetenv("XDG_CACHE_HOME");
+    snprintf(command, sizeof(command), "rm -r %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
+/* NVRTC's version and the size of its file, of which those of a release have
+ * different ones.
+ */
+static void the_compiler_is_named(void **state)
+{
+    int (*version)(int *, int *);
+    char name[80], wanted[80];
+    int major, minor;
+    void *library;
+    (void)state;
+
+    if (!open_library())
+        skip();
+    dt_cuda_dnn_compiler_name(name, sizeof(name));
+    library = dt_cuda_dnn_compiler_open();
+    if (!library) {
+        assert_string_equal(name, "no NVRTC");
+        return;
+    }
+    version = (int (*)(int *, int *))(uintptr_t)dlsym(library, "nvrtcVersion");
+    assert_int_equal(version(&major, &minor), 0);
+    snprintf(wanted, sizeof(wanted), "NVRTC %d.%d of ", major, minor);
+    assert_int_equal(strncmp(name, wanted, strlen(wanted)), 0);
+    assert_true(strtoull(name + strlen(wanted), NULL, 10) > 1 << 20);
+    dlclose(library);
+}
+
+/* Of the kernel's module, closed and open, and where there is none. */
+static void the_driver_is_named_by_its_release(void **state)
+{
+    static const char *const lines[][2] = {
+        {"NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct "
+         "19 18:56:32 UTC 2023\nGCC version:  gcc version 12.2.0\n",
+         "driver 535.129.03 for CUDA 12020"},
+        {"NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  580.65.06  "
+         "Release Build  (dvs-builder@U22)  Sun Jul 27 06:54:38 UTC 2025\n",
+         "driver 580.65.06 for CUDA 12020"},
+        {"", "driver ? for CUDA 12020"},
+        {NULL, "driver ? for CUDA 12020"}};
+    char dir[] = "/tmp/test_cudnn.XXXXXX", command[96], path[96], name[80];
+    (void)state;
+
+    assert_non_null(mkdtemp(dir));
+    snprintf(command, sizeof(command), "mkdir -p %s/proc/driver/nvidia", dir);
+    assert_int_equal(system(command), 0);
+    snprintf(path, sizeof(path), "%s/proc/driver/nvidia/version", dir);
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        FILE *file = lines[i][0] ? fopen(path, "w") : NULL;
+        if (file) {
+            assert_true(fputs(lines[i][0], file) >= 0);
+            assert_int_equal(fclose(file), 0);
+        } else {
+            assert_int_equal(unlink(path), 0);
+        }
+        dt_cuda_cache_driver(dir, 12020, name, sizeof(name));
+        assert_string_equal(name, lines[i][1]);
+    }
     snprintf(command, sizeof(command), "rm -r %s", dir);
     assert_int_equal(system(command), 0);
 }
@@ -500,6 +565,8 @@ static int fail_without_nvrtc(void)
 #define deterministic_attention_keeps_its_scores nothing_without_cudnn
 #define documents_have_engines_as_the_table_says nothing_without_cudnn
 #define a_plan_is_kept_for_later_runs nothing_without_cudnn
+#define the_compiler_is_named nothing_without_cudnn
+#define the_driver_is_named_by_its_release nothing_without_cudnn
 #define a_plan_that_cudnn_does_not_take_is_made_anew nothing_without_cudnn
 #define documents_have_a_plan nothing_without_cudnn
 #define head_sizes_without_an_engine_are_refused nothing_without_cudnn
@@ -532,6 +599,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(documents_have_engines_as_the_table_says),
         cmocka_unit_test(documents_have_a_plan),
         cmocka_unit_test(a_plan_is_kept_for_later_runs),
+        cmocka_unit_test(the_compiler_is_named),
+        cmocka_unit_test(the_driver_is_named_by_its_release),
         cmocka_unit_test(a_plan_that_cudnn_does_not_take_is_made_anew),
         cmocka_unit_test(head_sizes_without_an_engine_are_refused),
         cmocka_unit_test(without_nvrtc_that_is_what_is_missing),

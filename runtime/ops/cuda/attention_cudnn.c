@@ -86,14 +86,30 @@ static struct dt_attention_shape shape_of(const struct dt_attention *a,
         .type = type};
 }
 
+/* NULL: it cannot be told. */
+static const struct dt_cuda_dnn_place *own_place(void)
+{
+    static struct dt_cuda_dnn_place here;
+    static bool asked, known;
+    int driver = 0;
+
+    if (asked)
+        return known ? &here : NULL;
+    asked = true;
+    known = dt_cuda_cache_gpu(here.gpu, sizeof(here.gpu)) &&
+            cudaDriverGetVersion(&driver) == cudaSuccess;
+    dt_cuda_cache_driver("", driver, here.driver, sizeof(here.driver));
+    dt_cuda_dnn_compiler_name(here.compiler, sizeof(here.compiler));
+    return known ? &here : NULL;
+}
+
 /* Finds a plan, of an earlier run if `kept`. */
 static struct plan *plan_create(const struct dt_attention_shape *s, bool kept)
 {
     const bool deterministic = dt_cuda_facts.deterministic;
     struct plan *plan = calloc(1, sizeof(*plan));
+    const struct dt_cuda_dnn_place *place = kept ? own_place() : NULL;
     struct dt_cuda_dnn_name name;
-    char gpu[300];
-    int driver = 0;
 
     if (!plan)
         return NULL;
@@ -102,9 +118,7 @@ static struct plan *plan_create(const struct dt_attention_shape *s, bool kept)
     if (!plan->graph)
         return plan;
     dt_cuda_attention_graph(plan->graph, s, deterministic);
-    kept &= dt_cuda_cache_gpu(gpu, sizeof(gpu)) &&
-            cudaDriverGetVersion(&driver) == cudaSuccess &&
-            dt_cuda_dnn_name(plan->graph, gpu, driver, deterministic, &name);
+    kept = place && dt_cuda_dnn_name(plan->graph, place, deterministic, &name);
     if (kept && dt_cuda_dnn_recall(plan->graph, &name))
         return plan;
     if (dt_cuda_dnn_plan(plan->graph, deterministic, &plan->why) < 0) {

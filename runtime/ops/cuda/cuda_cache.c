@@ -21,6 +21,29 @@ uint64_t dt_cuda_cache_hash(uint64_t hash, const void *data, size_t bytes)
     return hash;
 }
 
+/* Is it a number of a release, as 580.65.06? */
+static bool is_release(const char *word)
+{
+    return strchr(word, '.') && word[strspn(word, "0123456789.")] == '\0';
+}
+
+void dt_cuda_cache_driver(const char *root, int version, char *text,
+                          size_t bytes)
+{
+    char path[PATH_MAX], line[256] = "", *rest = line, *word;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/proc/driver/nvidia/version", root);
+    file = fopen(path, "re");
+    if (file && !fgets(line, sizeof(line), file))
+        line[0] = '\0';
+    if (file)
+        fclose(file);
+    while ((word = strsep(&rest, " \t\n")) && !is_release(word))
+        ;
+    snprintf(text, bytes, "driver %s for CUDA %d", word ? word : "?", version);
+}
+
 static bool is_own(const char *path)
 {
     struct stat st;

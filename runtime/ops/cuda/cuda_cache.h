@@ -29,6 +29,13 @@ uint64_t dt_cuda_cache_hash(uint64_t hash, const void *data, size_t bytes);
  */
 bool dt_cuda_cache_gpu(char *text, size_t bytes);
 
+/* Writes "driver 580.65.06 for CUDA 13000" of the release of the kernel module
+ * and the version that libcuda has (cudaDriverGetVersion); the first is "?"
+ * where no /proc tells it. `root` ("") is prepended to /proc.
+ */
+void dt_cuda_cache_driver(const char *root, int version, char *text,
+                          size_t bytes);
+
 /* Finds the place of the file whose first line is `head`. */
 void dt_cuda_cache_find(struct dt_cuda_cache *cache, const char *kind,
                         const char *head);

@@ -73,29 +73,45 @@ bool dt_cuda_dnn_any_length(void)
     return dt_cuda_dnn.any_length;
 }
 
+/* Writes the name that cuDNN tries first. */
+static void name_compiler(char name[32])
+{
+    snprintf(name, 32, "libnvrtc.so.%zu",
+             dt_cuda_dnn.cudnnGetCudartVersion() / 1000);
+}
+
 /* Under the names that cuDNN tries. It has the library already if it has found
  * it in a folder of its own.
  */
-int dt_cuda_dnn_compiler(struct dt_error *err)
+void *dt_cuda_dnn_compiler_open(void)
 {
-    const size_t toolkit = dt_cuda_dnn.cudnnGetCudartVersion() / 1000;
     char name[32];
     void *library;
 
-    snprintf(name, sizeof(name), "libnvrtc.so.%zu", toolkit);
+    name_compiler(name);
     library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
     if (!library)
         library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
     if (!library)
         library = dlopen("libnvrtc.so", RTLD_LAZY | RTLD_LOCAL);
-    if (!library)
-        return dt_error_set(err, EX_UNAVAILABLE,
-                            "%s, by which cuDNN compiles its kernels, cannot "
-                            "be opened: install NVRTC of CUDA %zu, or add its "
-                            "folder to LD_LIBRARY_PATH",
-                            name, toolkit);
-    dlclose(library);
-    return 0;
+    return library;
+}
+
+int dt_cuda_dnn_compiler(struct dt_error *err)
+{
+    void *library = dt_cuda_dnn_compiler_open();
+    char name[32];
+
+    if (library) {
+        dlclose(library);
+        return 0;
+    }
+    name_compiler(name);
+    return dt_error_set(err, EX_UNAVAILABLE,
+                        "%s, by which cuDNN compiles its kernels, cannot be "
+                        "opened: install NVRTC of CUDA %zu, or add its folder "
+                        "to LD_LIBRARY_PATH",
+                        name, dt_cuda_dnn.cudnnGetCudartVersion() / 1000);
 }
 
 /* "what: CUDNN_STATUS_...: the library's own words" */

@@ -93,6 +93,9 @@ bool dt_cuda_dnn_any_length(void);
  */
 int dt_cuda_dnn_compiler(struct dt_error *err);
 
+/* The same, opened, for the caller to close; NULL: it is not there. */
+void *dt_cuda_dnn_compiler_open(void);
+
 /* Makes plans for the current GPU, and runs them there. -1: EX_UNAVAILABLE. */
 int dt_cuda_dnn_open(struct dt_error *err);
 
@@ -196,15 +199,26 @@ bool dt_cuda_dnn_restore(struct dt_cuda_dnn_graph *g, const char *plan);
 
 /* All on which a plan depends, in a line. */
 struct dt_cuda_dnn_name {
-    char text[512];
+    char text[640];
 };
 
-/* Names the plan of a graph, before that is made, on the GPU of this name
- * (dt_cuda_cache_gpu) with a driver of this version (cudaDriverGetVersion).
- * False: the graph has failed.
+/* For which GPU a plan is, who loads it, and who has compiled its kernels. */
+struct dt_cuda_dnn_place {
+    char gpu[300];     /* of dt_cuda_cache_gpu, */
+    char driver[80];   /* dt_cuda_cache_driver */
+    char compiler[80]; /* and dt_cuda_dnn_compiler_name */
+};
+
+/* Writes "NVRTC 13.0 of 91021048 bytes", the version and the size of the
+ * library by which cuDNN compiles, as builds of one version have no numbers; or
+ * "no NVRTC". Only after dt_cuda_dnn_load.
  */
-bool dt_cuda_dnn_name(const struct dt_cuda_dnn_graph *g, const char *gpu,
-                      int driver, bool deterministic,
+void dt_cuda_dnn_compiler_name(char *text, size_t bytes);
+
+/* Names the plan of a graph, before that is made. False: the graph has failed.
+ */
+bool dt_cuda_dnn_name(const struct dt_cuda_dnn_graph *g,
+                      const struct dt_cuda_dnn_place *place, bool deterministic,
                       struct dt_cuda_dnn_name *name);
 
 /* Takes the plan of an earlier run. False: there is none. */

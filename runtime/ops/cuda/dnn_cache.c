@@ -4,18 +4,22 @@
  *
  * disttrain/attention-HASH (cuda_cache.h): a plan as cuDNN writes it, with its
  * kernels, so that nothing has to be compiled. The first line names the GPU,
- * the versions of cuDNN, of its CUDA toolkit and of the driver, and the graph,
- * by a hash of all that makes it; the second one has the length of the rest and
- * its hash. Every rank writes: the last file replaces the others whole.
+ * the driver, cuDNN with its CUDA toolkit, the compiler of its kernels, and the
+ * graph, by a hash of all that makes it; the second one has the length of the
+ * rest and its hash. Every rank writes: the last file replaces the others
+ * whole.
  */
 #include "config.h"
 
 #ifdef HAVE_CUDNN
 
+#include <dlfcn.h>
 #include <inttypes.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "ops/cuda/cuda.h"
 #include "ops/cuda/cuda_cache.h"
@@ -23,16 +27,37 @@
 
 enum { MOST_BYTES = 16 << 20 };
 
-bool dt_cuda_dnn_name(const struct dt_cuda_dnn_graph *g, const char *gpu,
-                      int driver, bool deterministic,
+void dt_cuda_dnn_compiler_name(char *text, size_t bytes)
+{
+    void *library = dt_cuda_dnn_compiler_open();
+    int (*version)(int *, int *) = NULL;
+    int major = 0, minor = 0;
+    struct link_map *map;
+    struct stat st = {0};
+
+    snprintf(text, bytes, "no NVRTC");
+    if (!library)
+        return;
+    version = (int (*)(int *, int *))(uintptr_t)dlsym(library, "nvrtcVersion");
+    if (version && version(&major, &minor) == 0 &&
+        dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 &&
+        stat(map->l_name, &st) == 0)
+        snprintf(text, bytes, "NVRTC %d.%d of %lld bytes", major, minor,
+                 (long long)st.st_size);
+    dlclose(library);
+}
+
+bool dt_cuda_dnn_name(const struct dt_cuda_dnn_graph *g,
+                      const struct dt_cuda_dnn_place *place, bool deterministic,
                       struct dt_cuda_dnn_name *name)
 {
-    const int length =
-        snprintf(name->text, sizeof(name->text),
-                 "disttrain: a plan, form 1; %s, %s, CUDA %zu, driver %d, "
-                 "graph %016" PRIx64 "%s\n",
-                 gpu, dt_cuda_dnn.version, dt_cuda_dnn.cudnnGetCudartVersion(),
-                 driver, g->hash, deterministic ? ", deterministic" : "");
+    const int length = snprintf(
+        name->text, sizeof(name->text),
+        "disttrain: a plan, form 1; %s, %s, %s for CUDA %zu, %s, graph "
+        "%016" PRIx64 "%s\n",
+        place->gpu, place->driver, dt_cuda_dnn.version,
+        dt_cuda_dnn.cudnnGetCudartVersion(), place->compiler, g->hash,
+        deterministic ? ", deterministic" : "");
 
     return !g->failure[0] && length < (int)sizeof(name->text);
 }
