@@ -126,6 +126,7 @@ static size_t attention_workspace_of(const struct dt_acts_for *plan)
         .dropout = {.rate = options->dropout ? config->attn_dropout : 0},
     };
     attention.documents.tokens = attention.first.count;
+    attention.documents.longest = dt_model_longest_document(options);
     attention.documents.spans.count = ahead ? 0 : attention.first.count;
     enum dt_dtype type = options->compute;
     size_t most = 0;

@@ -44,6 +44,7 @@ static struct dt_model_options model_options(
         .colors = options->colors,
         .compute = options->compute,
         .documents = true,
+        .document = options->length,
         .exact_rows = true,
         .decode = options->length,
         .table = options->rows * dt_decoder_most_blocks(options),

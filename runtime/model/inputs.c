@@ -147,7 +147,8 @@ static void append_documents(struct dt_inputs *inputs, struct dt_upload *upload,
     struct dt_document *spans = dt_upload_reserve(
         upload, dt_document_places(tokens) * sizeof(*spans) / sizeof(int32_t),
         DT_I32, &all);
-    inputs->documents = (struct dt_documents){.tokens = tokens};
+    inputs->documents = (struct dt_documents){
+        .tokens = tokens, .longest = inputs->limits.document};
     if (!batch->doc_start)
         return;
     inputs->documents.spans = all;

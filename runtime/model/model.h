@@ -51,6 +51,7 @@ struct dt_model_options {
     size_t lowest;            /* ... which end at this unit, the first that is
                                  trained: nothing of those before it is kept */
     bool documents;        /* plan for batches with doc_start; not a promise */
+    size_t document;       /* the most positions of one; 0: of all B T */
     bool ahead;            /* plan for positions that see later ones, as those
                               of pictures do */
     bool recompute;        /* save only the input of each block and recompute

@@ -84,6 +84,7 @@ struct dt_cache {
 /* Limits of batches. */
 struct dt_inputs_limits {
     size_t B, N;        /* rows, unless they have no numbers; tokens */
+    size_t document;    /* tokens of the longest document */
     bool picks;         /* they have picked tokens */
     size_t table;       /* elements of a cache's table, of its draws, ... */
     size_t draws, seen; /* ... and of what was seen */
@@ -358,6 +359,15 @@ size_t dt_acts_plan(struct dt_acts *acts, struct dt_block *blocks,
                     struct dt_buffer *buf, const struct dt_acts_for *plan);
 
 /* --- instance.c: a part of a model --- */
+
+/* Tokens of the longest document that a batch can have. */
+static inline size_t dt_model_longest_document(
+    const struct dt_model_options *options)
+{
+    const size_t most = options->B * options->T;
+    return options->document > 0 && options->document < most ? options->document
+                                                             : most;
+}
 
 /* Rows of a table of angles. */
 static inline size_t dt_rope_rows(const struct dt_model_options *options)

@@ -14,6 +14,7 @@ static struct dt_inputs_limits limits_of(const struct dt_model_config *config,
     return (struct dt_inputs_limits){
         .B = options->B,
         .N = options->B * options->T,
+        .document = dt_model_longest_document(options),
         .picks = options->values,
         .table = options->table,
         .draws = options->draws,
@@ -78,7 +79,8 @@ struct dt_graph_shape dt_model_shape(const struct dt_model *m,
                                      const struct dt_batch *batch,
                                      bool accumulate)
 {
-    struct dt_documents documents = {.tokens = m->inputs.limits.N};
+    struct dt_documents documents = {.tokens = m->inputs.limits.N,
+                                     .longest = m->inputs.limits.document};
     struct dt_graph_shape shape = {.B = batch->B,
                                    .T = batch->T,
                                    .doc_start = batch->doc_start,

@@ -5,10 +5,11 @@
  * Some implementations of attention compute several documents at once, as if
  * each were as long as the longest one could be. So documents are in classes:
  * those of class c have up to DT_DOCUMENT_LEAST * 4^c positions, and more than
- * a quarter of that. A run takes as many documents of one class as the batch
- * would have if all were that long. How many documents there are, and where, is
- * data; only the number of runs is not. A document of one position, as padding
- * is, has only itself to attend to, and is in no run.
+ * a quarter of that; the last class ends with the longest document that there
+ * can be. A run takes as many documents of one class as the batch would have if
+ * all were that long. How many documents there are, and where, is data; only
+ * the number of runs is not. A document of one position, as padding is, has
+ * only itself to attend to, and is in no run.
  */
 #ifndef DT_OPS_DOCUMENTS_H
 #define DT_OPS_DOCUMENTS_H
@@ -27,40 +28,54 @@ enum {
 };
 
 /* The first token n of a document in the batch (B, T), and how many it has; 0:
- * there is none.
+ * the place is empty.
  */
 struct dt_document {
     int32_t first, count;
 };
 
 struct dt_documents {
-    size_t tokens; /* the most that a batch has, on which places depend */
+    size_t tokens;  /* the most that a batch has, and ... */
+    size_t longest; /* ... that a document of it has: places depend on them */
     struct dt_view spans; /* I32, struct dt_document for each one of each run,
                              classes one after the other; count 0: nothing is
                              known of documents */
     uint8_t runs[DT_DOCUMENT_CLASSES]; /* of each class */
 };
 
-/* Of a run of class c: positions that a document has at most, and documents.
- * Their product is at most `tokens`, so memory for each position is at most
- * that of the batch. Memory that also grows with the length of rows, as that of
- * sums in one order, is that of rows up to four times as long as the documents.
- */
-static inline size_t dt_document_length(size_t tokens, size_t c)
+/* How many classes there are. */
+static inline size_t dt_document_classes(const struct dt_documents *d)
 {
-    const size_t length = (size_t)DT_DOCUMENT_LEAST << (2 * c);
+    size_t c = 1;
 
-    return length < tokens ? length : tokens;
+    while (c < DT_DOCUMENT_CLASSES &&
+           ((size_t)DT_DOCUMENT_LEAST << (2 * (c - 1))) < d->longest)
+        c++;
+    return c;
 }
 
-static inline size_t dt_document_count(size_t tokens, size_t c)
+/* Of a run of one of these classes: positions that a document has at most, and
+ * places. Their product is at most `tokens`, so memory for each position is at
+ * most that of the batch. Memory that also grows with the length of rows, as
+ * that of sums in one order, is that of rows up to four times as long as the
+ * documents.
+ */
+static inline size_t dt_document_length(const struct dt_documents *d, size_t c)
 {
-    return tokens > 0 ? tokens / dt_document_length(tokens, c) : 0;
+    const size_t length = (size_t)DT_DOCUMENT_LEAST << (2 * c);
+    const size_t most = c > 0 ? d->longest : d->tokens;
+
+    return length < most ? length : most;
+}
+
+static inline size_t dt_document_count(const struct dt_documents *d, size_t c)
+{
+    return d->tokens > 0 ? d->tokens / dt_document_length(d, c) : 0;
 }
 
 /* The most spans that a batch of `tokens` tokens has: one for each document,
- * and those of the last run of each class that are not there, fewer than tokens
- * / 64 (1 + 1/4 + ...).
+ * and the empty ones of the last run of each class, fewer than tokens / 64 (1 +
+ * 1/4 + ...), of which the last class has at most as many as the one before it.
  */
 static inline size_t dt_document_places(size_t tokens)
 {
@@ -68,7 +83,8 @@ static inline size_t dt_document_places(size_t tokens)
 }
 
 /* Counts the runs of a batch with doc_start(B, T), and writes its spans, unless
- * they are NULL. documents->tokens is set, at least B T; view `spans` is left.
+ * they are NULL. documents->tokens is set, at least B T, and longest, at least
+ * that of the batch; view `spans` is left.
  */
 void dt_documents_find(struct dt_documents *documents,
                        struct dt_document *spans, const int32_t *doc_start,

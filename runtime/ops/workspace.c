@@ -114,13 +114,11 @@ size_t dt_workspace_attention_starts(size_t count)
  */
 static size_t planned_documents(const struct dt_attention *a)
 {
-    const size_t tokens = a->documents.tokens;
-
     return a->documents.spans.count == 0
                ? 0
                : dt_workspace_attention_rows(a) +
                      3 * dt_workspace_attention_starts(
-                             dt_document_count(tokens, 0));
+                             dt_document_count(&a->documents, 0));
 }
 
 /* cuDNN takes 16-bit types without dropout. */

@@ -253,6 +253,7 @@ static struct dt_model_options model_options(const struct dt_spec *spec)
         .compute = dt_run_dtype(conf->precision.compute),
         .train = true,
         .documents = spec->tokens > 0 || dt_run_packs(conf),
+        .document = spec->T,
         .recompute = conf->model.gradient_checkpointing,
         .offload =
             conf->model.gradient_checkpointing == DT_CONF_CHECKPOINT_OFFLOAD &&

@@ -121,6 +121,7 @@ static void tell_documents(struct dt_attention *a, size_t tokens)
     const size_t words = sizeof(struct dt_document) / sizeof(int32_t);
 
     a->documents.tokens = tokens;
+    a->documents.longest = a->T;
     a->documents.spans = tensor_ids(dt_document_places(tokens) * words, 1);
     dt_documents_find(&a->documents, dt_view_data(a->documents.spans),
                       dt_view_i32(a->first), a->B, a->T);
@@ -394,7 +395,8 @@ static size_t planned_room(bool documents, size_t window)
                              .window = window};
 
     if (documents)
-        a.first.count = a.documents.tokens = a.documents.spans.count = a.T;
+        a.first.count = a.documents.tokens = a.documents.longest =
+            a.documents.spans.count = a.T;
     return ops->attention_workspace(DT_BF16, &a);
 }
 

@@ -332,8 +332,8 @@ static struct dt_attention_shape shape_of_run(
 {
     struct dt_attention_shape s = *whole;
 
-    s.B = (int64_t)dt_document_count(a->documents.tokens, c);
-    s.T = (int64_t)dt_document_length(a->documents.tokens, c);
+    s.B = (int64_t)dt_document_count(&a->documents, c);
+    s.T = (int64_t)dt_document_length(&a->documents, c);
     s.window = (int64_t)a->window < s.T ? (int64_t)a->window : 0;
     s.first = false;
     s.ragged = true;
@@ -387,7 +387,7 @@ static const char *plans_of(struct plan *plans[DT_DOCUMENT_CLASSES],
     const struct dt_attention_shape whole =
         shape_of(pass->a, pass->qkv.dtype, pass->backward);
 
-    for (size_t c = 0; c < DT_DOCUMENT_CLASSES; c++) {
+    for (size_t c = 0; c < dt_document_classes(&pass->a->documents); c++) {
         const struct dt_attention_shape s = shape_of_run(pass->a, &whole, c);
         const char *why = pass->a->documents.runs[c] > 0
                               ? plan_for(&plans[c], &s, pass->stream)
@@ -464,22 +464,20 @@ int dt_cuda_attention_cudnn_try(bool gpu, struct dt_error *err)
     return rc;
 }
 
-/* The most of a run of each class that a row of T positions can have. */
+/* The most of a run of each class. */
 static const char *documents_workspace(enum dt_dtype type,
                                        const struct dt_attention *a,
                                        size_t *bytes)
 {
     const struct dt_attention_shape whole = shape_of(a, type, true);
-    bool longer = true;
 
-    for (size_t c = 0; c < DT_DOCUMENT_CLASSES && longer; c++) {
+    for (size_t c = 0; c < dt_document_classes(&a->documents); c++) {
         const struct dt_attention_shape s = shape_of_run(a, &whole, c);
         struct plan *plan;
         const char *why = plan_for(&plan, &s, NULL);
         if (why)
             return why;
         *bytes = space_bytes(plan) > *bytes ? space_bytes(plan) : *bytes;
-        longer = s.T < (int64_t)a->T;
     }
     return NULL;
 }

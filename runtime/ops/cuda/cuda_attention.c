@@ -180,7 +180,7 @@ static size_t reach_of(const struct dt_attention *a)
 
     for (size_t c = 0; c < DT_DOCUMENT_CLASSES && documents_of(a); c++)
         if (d->runs[c] > 0 && a->window == 0)
-            reach = dt_document_length(d->tokens, c);
+            reach = dt_document_length(d, c);
     return reach;
 }
 

@@ -117,8 +117,12 @@ static void only_documents_beyond_the_limit_use_the_long_angles(void **s)
     static const int32_t expected[N] = {0, 1, 2, 100, 101, 102, 103,
                                         0, 1, 0, 1,   2,   0,   1};
     const struct dt_exec exec = {&dt_cpu, dt_ops_cpu(), NULL};
-    const struct dt_inputs_limits limits = {
-        .axes = 1, .B = 2, .N = N, .longest = LONGEST, .angles = ANGLES};
+    const struct dt_inputs_limits limits = {.axes = 1,
+                                            .B = 2,
+                                            .N = N,
+                                            .document = N / 2,
+                                            .longest = LONGEST,
+                                            .angles = ANGLES};
     const struct dt_batch batch = {.B = 2,
                                    .T = N / 2,
                                    .inputs = ids,
@@ -144,7 +148,8 @@ static void documents_of_a_batch_are_uploaded(void **s)
                                          0, 1, 2, 2, 2, 5, 5};
     static const int32_t expected[4][2] = {{0, 3}, {3, 4}, {9, 3}, {12, 2}};
     const struct dt_exec exec = {&dt_cpu, dt_ops_cpu(), NULL};
-    const struct dt_inputs_limits limits = {.axes = 1, .B = 2, .N = 64};
+    const struct dt_inputs_limits limits = {
+        .axes = 1, .B = 2, .N = 64, .document = N / 2};
     const struct dt_batch batch = {.B = 2,
                                    .T = N / 2,
                                    .inputs = ids,
@@ -156,6 +161,7 @@ static void documents_of_a_batch_are_uploaded(void **s)
     assert_int_equal(dt_inputs_init(&inputs, &exec, &limits, &err), 0);
     assert_int_equal(dt_inputs_upload(&inputs, &batch, NULL, &err), 0);
     assert_int_equal(inputs.documents.tokens, 64);
+    assert_int_equal(inputs.documents.longest, N / 2);
     assert_int_equal(inputs.documents.runs[0], 4); /* of one document */
     assert_memory_equal(dt_view_i32(inputs.documents.spans), expected,
                         sizeof(expected));
@@ -190,7 +196,7 @@ static void batches_of_one_shape_have_each_array_in_one_place(void **s)
     static int32_t ids[T], picks[T];
     const struct dt_exec exec = {&dt_cpu, dt_ops_cpu(), NULL};
     const struct dt_inputs_limits limits = {
-        .B = 40, .N = T, .picks = true, .axes = 1};
+        .B = 40, .N = T, .document = T, .picks = true, .axes = 1};
     int64_t rows[40] = {7};
     struct dt_inputs inputs = {0};
     struct places want;

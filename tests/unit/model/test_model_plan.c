@@ -327,9 +327,43 @@ static void pictures_are_planned_to_see_later_positions(void **state)
     dt_model_config_fini(&config);
 }
 
+static struct dt_documents asked; /* of the last plan of attention */
+
+static size_t see_documents(enum dt_dtype type,
+                            const struct dt_attention *attention)
+{
+    (void)type;
+    asked = attention->documents;
+    return 1;
+}
+
+/* Or plans are made for lengths that no document has. */
+static void attention_is_planned_for_the_longest_document(void **state)
+{
+    static const size_t sizes[][2] = {
+        {0, B * T}, {1, 1}, {T, T}, {B * T + 1, B * T}};
+    const struct dt_ops ops = {.attention_workspace = see_documents,
+                               .loss_workspace = loss_of_few};
+    struct dt_model_config config = {0};
+    (void)state;
+    parse(&config, models[1]);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        const struct dt_model_options options = {.B = B,
+                                                 .T = T,
+                                                 .train = true,
+                                                 .documents = true,
+                                                 .document = sizes[i][0]};
+        assert_true(dt_model_memory_bytes(&config, &ops, &options) < SIZE_MAX);
+        assert_int_equal(asked.tokens, B * T);
+        assert_int_equal(asked.longest, sizes[i][1]);
+    }
+    dt_model_config_fini(&config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attention_is_planned_for_the_longest_document),
         cmocka_unit_test(pictures_are_planned_to_see_later_positions),
         cmocka_unit_test(
             gradients_of_features_take_the_memory_of_the_embedding),

@@ -32,7 +32,9 @@ static void release(void *data, size_t bytes)
     dt_cpu.release(data, bytes);
 }
 
-/* The plan of a run with these lines, in a world of one. */
+/* The plan of a run with these lines, in a world of one, where several
+ * documents are one row.
+ */
 static struct dt_plan planned(const struct dt_conf *conf)
 {
     struct dt_spec spec = {.conf = *conf, .world = 1, .exec = dt_exec_cpu()};
@@ -40,6 +42,8 @@ static struct dt_plan planned(const struct dt_conf *conf)
     struct dt_error err = {0};
     if (dt_plan_resolve(&spec, &options, &err) < 0)
         fail_msg("%s", err.text);
+    assert_true(options.T > (size_t)conf->data.max_length);
+    assert_int_equal(options.document, conf->data.max_length);
     struct dt_plan plan = dt_plan_make(&spec, &options);
     dt_spec_fini(&spec);
     return plan;
