@@ -54,6 +54,7 @@ void dt_documents_find(struct dt_documents *documents,
     for (size_t c = 0; c < classes; c++) {
         const size_t most = dt_document_count(documents, c);
         const size_t runs = count[c] > 0 ? (count[c] + most - 1) / most : 0;
+        assert(runs == 0 || (runs - 1) * most < count[c]); /* none is empty */
         documents->runs[c] = (uint8_t)runs;
         next[c] = place;
         place += runs * most;
@@ -61,7 +62,7 @@ void dt_documents_find(struct dt_documents *documents,
     assert(place <= dt_document_places(documents->tokens));
     if (!spans)
         return;
-    memset(spans, 0, place * sizeof(*spans));
+    memset(spans, 0, place * sizeof(*spans)); /* empty behind the documents */
     for (size_t n = 0, end; n < N; n = end) {
         end = end_of(doc_start, n, N, T);
         if (end - n > 1)

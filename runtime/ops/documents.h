@@ -10,6 +10,11 @@
  * all were that long. How many documents there are, and where, is data; only
  * the number of runs is not. A document of one position, as padding is, has
  * only itself to attend to, and is in no run.
+ *
+ * The last run of a class may have places for more documents than there are.
+ * Behind its last document all places are empty, and before it none is: cuDNN
+ * is known to skip empty rows at the end of a ragged batch, but anywhere else
+ * only from 9.25 on.
  */
 #ifndef DT_OPS_DOCUMENTS_H
 #define DT_OPS_DOCUMENTS_H

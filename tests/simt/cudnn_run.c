@@ -391,6 +391,18 @@ static void check_starts(const struct run *r, const struct tensor *t)
                       (long long)b, (long long)t->uid);
 }
 
+/* Before 9.25 cuDNN is only known to be right if empty rows of the batch stand
+ * behind all others.
+ */
+static void check_lengths(const struct tensor *t)
+{
+    for (int64_t b = 0; t && b < t->dims[0]; b++)
+        if (t->values[b] > 0 ? b > 0 && t->values[b - 1] <= 0 : b == 0)
+            simt_fail("cuDNN: an empty row of a ragged batch stands before "
+                      "row %lld, or there are no others",
+                      (long long)b);
+}
+
 static enum simt_progress progress(void *ctx)
 {
     struct run *r = ctx;
@@ -403,6 +415,7 @@ static enum simt_progress progress(void *ctx)
                 read_tensor(r, t);
         }
     }
+    check_lengths(r->lengths);
     for (size_t i = 0; i < r->count; i++)
         check_starts(r, &r->tensors[i]);
     for (size_t i = 0; simt_cudnn_operation(r->graph, i); i++)

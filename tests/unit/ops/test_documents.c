@@ -29,7 +29,9 @@ static void fill(struct batch *batch, size_t B, size_t T, const size_t *lengths)
             batch->doc_start[n] = (int32_t)((end - lengths[-1]) % T);
 }
 
-/* Each document of more than one position is in a run of its class once. */
+/* Each document of more than one position is in a run of its class once, and
+ * all places behind the last one of a class are empty.
+ */
 static void check(const struct batch *batch, size_t tokens, size_t longest)
 {
     struct dt_document *at = calloc(dt_document_places(tokens), sizeof(*at));
@@ -45,10 +47,14 @@ static void check(const struct batch *batch, size_t tokens, size_t longest)
     for (size_t c = 0; c < dt_document_classes(&d); c++) {
         const size_t length = dt_document_length(&d, c);
         const size_t count = dt_document_count(&d, c);
+        bool ended = false;
         assert_true(length * count <= tokens);
         for (size_t i = 0; i < d.runs[c] * count; i++) {
             const struct dt_document one = at[place++];
             assert_in_range(one.count, 0, length);
+            assert_false(one.count == 0 && i % count == 0);
+            assert_false(one.count > 0 && ended);
+            ended = one.count == 0;
             assert_true(one.count == 0 || one.count > 1);
             assert_true(one.count == 0 || c == 0 ||
                         (size_t)one.count > length / 4);
