@@ -88,7 +88,8 @@ struct dt_device {
     /* Between begin and end, work queued to the stream is recorded and not run;
      * replay queues all of it. After record_end failed the stream is as before
      * record_begin, and the error has been reported. *bytes: of the device that
-     * the graph took. NULL: the device has no graphs.
+     * the graph took, with what other programs took meanwhile; SIZE_MAX: they
+     * freed more than that. NULL: the device has no graphs.
      */
     int (*record_begin)(struct dt_stream *stream, struct dt_error *err);
     int (*record_end)(struct dt_stream *stream, struct dt_graph **graph,

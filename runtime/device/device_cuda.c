@@ -552,7 +552,7 @@ static int record_end(struct dt_stream *stream, struct dt_graph **graph,
     if (queued == 0 && code == cudaSuccess) {
         const size_t after = free_memory(before);
         *graph = (struct dt_graph *)exec;
-        *bytes = before > after ? before - after : 0;
+        *bytes = after > before ? SIZE_MAX : before - after;
         return 0;
     }
     if (exec)

@@ -2,6 +2,7 @@
 /* graphs.c - the graphs of the pieces of a few shapes */
 #include "config.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,11 @@
  * were IDLE times loses its recordings to them.
  */
 enum { MAX_SHAPES = 64, MAX_BYTES = 128 << 20, IDLE = 64 };
+
+/* More than the largest chunk that devices give out for recordings: whatever
+ * seems to have taken more met another program that took memory.
+ */
+enum { MAX_CHUNK = 8 << 20 };
 
 /* A piece of the work of a shape. */
 struct piece {
@@ -142,17 +148,20 @@ static size_t mean_bytes(const struct dt_graphs *graphs)
                : 0;
 }
 
-/* Counts what recording a piece took. With memory of those that were destroyed
- * that seems to be nothing.
+/* Counts what recording a piece took, SIZE_MAX: unknown. With memory of those
+ * that were destroyed that seems to be nothing.
  */
 static void count_bytes(struct dt_graphs *graphs, size_t index, size_t taken)
 {
     const size_t mean = mean_bytes(graphs);
-    if (!graphs->reuses) {
-        graphs->measured += taken;
+    const bool known = taken != SIZE_MAX;
+    const size_t bytes = taken < MAX_CHUNK ? taken : MAX_CHUNK;
+    if (known && !graphs->reuses) {
+        graphs->measured += bytes;
         graphs->measured_count++;
     }
-    graphs->bytes[index] += graphs->reuses && taken < mean ? mean : taken;
+    graphs->bytes[index] +=
+        !known || (graphs->reuses && bytes < mean) ? mean : bytes;
 }
 
 /* Whether one more recording fits, if need be without those of shapes that are

@@ -107,30 +107,37 @@ static void work_is_done_then_recorded_then_replayed(void **state)
 /* Runs of a piece after which another shape is idle, of two pieces */
 enum { IDLE = 2 * 64 };
 
-/* Recordings of 50 MiB, of which two fit: shapes that take turns keep theirs,
- * and one that is idle loses them, but needs no preparation.
+/* The largest recordings, and how many fit */
+enum { LARGE = 8 << 20, FIT = 16 };
+
+/* Shapes that take turns keep their recordings, and one that is idle loses
+ * them, but needs no preparation.
  */
 static void recordings_take_only_so_much_memory(void **state)
 {
     struct dt_graphs *graphs = create(&recorder);
+    const int since = 2 * FIT - 1; /* runs of others after the last one of 1 */
     (void)state;
-    each = (size_t)50 << 20;
-    for (size_t T = 1; T <= 3; T++)
+    each = LARGE;
+    for (size_t T = 1; T <= FIT + 1; T++)
         run(graphs, T, 0, 2);
-    for (size_t T = 1; T <= 3; T++)
+    for (size_t T = 1; T <= FIT + 1; T++)
         run(graphs, T, 0, 1);
-    expect(2 + 2 + 3, 2, 2 + 2);
-    run(graphs, 2, 0, 1);
-    run(graphs, 3, 0, IDLE - 3);
-    expect(7 + IDLE - 3, 2, 5);
-    run(graphs, 3, 0, 1); /* instead of 1 */
-    expect(7 + IDLE - 2, 3, 6);
+    int works_done = 2 * (FIT + 1) + 1;
+    expect(works_done, FIT, 2 * FIT);
+    for (size_t T = 2; T <= FIT; T++)
+        run(graphs, T, 0, 1);
+    run(graphs, FIT + 1, 0, IDLE - since);
+    works_done += IDLE - since;
+    expect(works_done, FIT, 3 * FIT - 1);
+    run(graphs, FIT + 1, 0, 1); /* instead of 1 */
+    expect(works_done + 1, FIT + 1, 3 * FIT);
     assert_int_equal(destroyed, 1);
     run(graphs, 2, 0, 1);
     run(graphs, 1, 0, 1);
-    expect(7 + IDLE - 1, 3, 7);
+    expect(works_done + 2, FIT + 1, 3 * FIT + 1);
     dt_graphs_destroy(graphs);
-    assert_int_equal(destroyed, 3);
+    assert_int_equal(destroyed, FIT + 1);
 }
 
 /* The device measures nothing for a recording in the place of another one. */
@@ -138,15 +145,29 @@ static void memory_that_is_used_again_counts(void **state)
 {
     struct dt_graphs *graphs = create(&recorder);
     (void)state;
-    each = (size_t)50 << 20;
-    run(graphs, 1, 0, 2);
-    run(graphs, 2, 0, 2);
+    each = LARGE;
+    for (size_t T = 1; T <= FIT; T++)
+        run(graphs, T, 0, 2);
     each = 0;
-    run(graphs, 3, 0, 2 * IDLE); /* instead of 1; 2 is idle, too */
+    run(graphs, FIT + 1, 0, 2 * IDLE); /* instead of 1; all others are idle */
     assert_int_equal(destroyed, 1);
-    run(graphs, 2, 0, 1);
-    run(graphs, 4, 0, 2);
-    assert_int_equal(recorded, 3);
+    for (size_t T = 2; T <= FIT; T++)
+        run(graphs, T, 0, 1);
+    run(graphs, FIT + 2, 0, 2);
+    assert_int_equal(recorded, FIT + 1);
+    dt_graphs_destroy(graphs);
+}
+
+/* One takes memory while a piece is recorded, and frees it during the next. */
+static void other_programs_take_none_of_the_room(void **state)
+{
+    struct dt_graphs *graphs = create(&recorder);
+    (void)state;
+    for (size_t T = 1; T <= 60; T++) {
+        each = T == 5 ? (size_t)40 << 30 : T == 6 ? SIZE_MAX : 1 << 20;
+        run(graphs, T, 0, 2);
+    }
+    assert_int_equal(recorded, 60);
     dt_graphs_destroy(graphs);
 }
 
@@ -223,6 +244,7 @@ int main(void)
         cmocka_unit_test(work_is_done_then_recorded_then_replayed),
         cmocka_unit_test(recordings_take_only_so_much_memory),
         cmocka_unit_test(memory_that_is_used_again_counts),
+        cmocka_unit_test(other_programs_take_none_of_the_room),
         cmocka_unit_test(chunks_count_for_several_recordings),
         cmocka_unit_test(runs_of_documents_are_part_of_a_shape),
         cmocka_unit_test(shape_65_takes_the_place_of_the_one_unused_longest),
