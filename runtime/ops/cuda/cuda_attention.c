@@ -53,7 +53,8 @@ struct call {
 static struct {
     bool open;
     struct dt_error closed; /* if not: why */
-    const char *why;        /* the first time that it cannot do something */
+    const char *why;        /* the first time that it is not taken, */
+    const char *masks;      /* and that it masks the documents of a row */
     bool used;              /* can do something */
     struct fallback fallbacks[MOST_FALLBACKS];
     size_t count;
@@ -61,24 +62,35 @@ static struct {
 
 /* --- messages to the user --- */
 
-static const char *own_kernels(const char *why)
+/* "who: why", valid until the next call */
+static const char *because(const char *who, const char *why)
 {
-    static char text[sizeof(cudnn.closed.text) + 80];
+    static char text[sizeof(cudnn.closed.text) + 120];
 
-    snprintf(text, sizeof(text), "kernels of disttrain: %s", why);
+    snprintf(text, sizeof(text), "%s: %s", who, why);
     return text;
 }
 
+static const char OWN_KERNELS[] = "kernels of disttrain";
+
 const char *dt_cuda_attention_library(void)
 {
-    const char *why = dt_cuda_facts.attention == DT_ATTENTION_MATH
-                          ? "model.attention: math"
-                      : cudnn.open ? cudnn.why
-                                   : cudnn.closed.text;
+    const char *version = dt_cuda_attention_cudnn_version();
+    const bool in_part = cudnn.why != NULL;
+    char who[100];
 
-    if (cudnn.open && (cudnn.used || !why))
-        return dt_cuda_attention_cudnn_version();
-    return own_kernels(why);
+    if (dt_cuda_facts.attention == DT_ATTENTION_MATH)
+        return because(OWN_KERNELS, "model.attention: math");
+    if (!cudnn.open)
+        return because(OWN_KERNELS, cudnn.closed.text);
+    if (!cudnn.used && cudnn.why)
+        return because(OWN_KERNELS, cudnn.why);
+    if (!in_part && !cudnn.masks)
+        return version;
+    snprintf(who, sizeof(who), "%s, %s%s", version,
+             in_part ? "in part " : "which masks the documents of a row",
+             in_part ? OWN_KERNELS : "");
+    return because(who, in_part ? cudnn.why : cudnn.masks);
 }
 
 const char *dt_cuda_attention_try(bool gpu)
@@ -87,7 +99,7 @@ const char *dt_cuda_attention_try(bool gpu)
 
     return dt_cuda_attention_cudnn_try(gpu, &err) == 0
                ? dt_cuda_attention_cudnn_version()
-               : own_kernels(err.text);
+               : because(OWN_KERNELS, err.text);
 }
 
 static bool same_fallback(const struct fallback *a, const struct fallback *b)
@@ -112,6 +124,12 @@ static void tell(const struct fallback *f, const char *why)
                  cudnn.count < MOST_FALLBACKS ? "" : "; no more is said of it");
 }
 
+static void note_first(const char **first, const char *why)
+{
+    if (!*first)
+        *first = why;
+}
+
 /* This is computed in a slower way. In fp32, and with `math`, the user has
  * asked for that.
  */
@@ -120,8 +138,7 @@ static void note_fallback(enum dt_dtype type, const struct dt_attention *a,
 {
     struct fallback new = {.way = way};
 
-    if (!cudnn.why)
-        cudnn.why = why;
+    note_first(way == OWN ? &cudnn.why : &cudnn.masks, why);
     if (type == DT_F32 || dt_cuda_facts.attention == DT_ATTENTION_MATH)
         return;
     if (cudnn.open)
@@ -292,21 +309,28 @@ static const char *planned(enum dt_dtype type, const struct dt_attention *a,
     return why;
 }
 
+static const char SKIPS[] = "they skip what is masked, which is most of a row";
+
 /* In the order of compute() */
 size_t dt_cuda_attention_workspace(enum dt_dtype type,
                                    const struct dt_attention *attention)
 {
     size_t math = dt_workspace_attention(attention), fused = 0;
-    const char *why;
+    const char *no_documents = NULL, *why;
 
     if (attention->B * attention->T == 0)
         return math;
-    if (!documents_of(attention) || planned(type, attention, true, &fused)) {
-        if (mostly_masked(attention))
+    if (!documents_of(attention) ||
+        (no_documents = planned(type, attention, true, &fused))) {
+        if (mostly_masked(attention)) {
+            note_first(&cudnn.why, no_documents ? no_documents : SKIPS);
             return math;
+        }
         why = planned(type, attention, false, &fused);
-        if (!cudnn.why)
-            cudnn.why = why;
+        if (why)
+            note_first(&cudnn.why, why);
+        else if (no_documents)
+            note_first(&cudnn.masks, no_documents);
     }
     return fused > math ? fused : math;
 }
