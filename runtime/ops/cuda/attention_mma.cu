@@ -370,7 +370,7 @@ bool dt_cuda_attention_mma_forward(struct dt_stream *stream, struct dt_view out,
     bool done = false;
 
     assert_shapes(a, out, lse, qkv);
-    if (qkv.dtype == DT_F32 || a->HS > 128)
+    if (qkv.dtype == DT_F32 || a->HS > DT_MMA_MOST_HEAD)
         return false;
     with_type(qkv.dtype, [&](auto x) {
         using X = decltype(x);
@@ -532,7 +532,7 @@ bool dt_cuda_attention_mma_backward(struct dt_stream *stream,
     bool done = false;
 
     assert_shapes(a, out, lse, qkv);
-    if (qkv.dtype == DT_F32 || a->HS > 128)
+    if (qkv.dtype == DT_F32 || a->HS > DT_MMA_MOST_HEAD)
         return false;
     with_type(qkv.dtype, [&](auto x) {
         using X = decltype(x);

@@ -205,12 +205,13 @@ static size_t reach_of(const struct dt_attention *a)
  * own kernels on tensor cores? They have some fraction of its speed, so there
  * must be much that they skip.
  */
-static bool mostly_masked(const struct dt_attention *a)
+static bool mostly_masked(enum dt_dtype type, const struct dt_attention *a)
 {
     enum { TILES = 2 * 64, LEAST = 8 };
     const size_t reach = reach_of(a);
 
-    return dt_cuda_facts.attention == DT_ATTENTION_AUTO && reach > 0 &&
+    return dt_cuda_facts.attention == DT_ATTENTION_AUTO && type != DT_F32 &&
+           a->HS % 8 == 0 && a->HS <= DT_MMA_MOST_HEAD && reach > 0 &&
            (reach + TILES) * LEAST <= a->T;
 }
 
@@ -260,7 +261,7 @@ static void compute(const struct call *c)
         return;
     if (documents_of(c->a) && !(no_documents = by_cudnn(c, true)))
         return;
-    if (mostly_masked(c->a) && by_tensor_cores(c)) {
+    if (mostly_masked(type, c->a) && by_tensor_cores(c)) {
         if (no_documents)
             note_fallback(type, c->a, OWN, no_documents);
         return;
@@ -322,7 +323,7 @@ size_t dt_cuda_attention_workspace(enum dt_dtype type,
         return math;
     if (!documents_of(attention) ||
         (no_documents = planned(type, attention, true, &fused))) {
-        if (mostly_masked(attention)) {
+        if (mostly_masked(type, attention)) {
             note_first(&cudnn.why, no_documents ? no_documents : SKIPS);
             return math;
         }

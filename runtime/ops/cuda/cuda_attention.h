@@ -28,8 +28,10 @@ void dt_cuda_attention_math_backward(struct dt_stream *stream,
                                      struct dt_view workspace,
                                      const struct dt_attention *a);
 
+enum { DT_MMA_MOST_HEAD = 128 };
+
 /* The same on tensor cores (attention_mma.cu), for bf16 and fp16, heads of a
- * multiple of 8 up to 128 and addresses that are multiples of 16. false:
+ * multiple of 8 up to that and addresses that are multiples of 16. false:
  * not supported, nothing was done.
  */
 bool dt_cuda_attention_mma_forward(struct dt_stream *stream, struct dt_view out,
