@@ -51,6 +51,11 @@ struct dt_ckpt_source {
     int (*fetch)(void *ctx, const struct dt_ckpt_tensor *tensor,
                  struct dt_view *view, struct dt_error *err);
     void *ctx;
+    /* Or queues a copy of a tensor that is kept in a stage as it is, to `to`,
+     * which is there before dt_ckpt_write. NULL: all are fetched. -1: err.
+     */
+    int (*send)(void *ctx, const struct dt_ckpt_tensor *tensor, void *to,
+                struct dt_error *err);
 };
 
 struct dt_ckpt_writer;

@@ -91,11 +91,15 @@ struct dt_ckpt_stage {
     size_t file_count, piece_count;
 };
 
-/* Begins the file `path`; appends to it; removes it again. -1: EX_OSERR. */
+/* Begins the file `path`; appends to it, or appends bytes that come later to
+ * the place that is returned; removes it again. -1 or NULL: EX_OSERR.
+ */
 int dt_ckpt_stage_file(struct dt_ckpt_stage *stage, const char *path,
                        struct dt_error *err);
 int dt_ckpt_stage_put(struct dt_ckpt_stage *stage, const void *data,
                       size_t bytes, struct dt_error *err);
+void *dt_ckpt_stage_room(struct dt_ckpt_stage *stage, size_t bytes,
+                         struct dt_error *err);
 void dt_ckpt_stage_drop(struct dt_ckpt_stage *stage);
 
 /* Notes that <from>/<name of path> is to be copied. -1: EX_OSERR. */

@@ -312,6 +312,21 @@ static int write_header(struct dt_ckpt_sink *sink, const char *header,
     return dt_ckpt_sink_write(sink, header, bytes, err);
 }
 
+/* Has a tensor sent to the stage, where it comes as it is. 1; 0: it is to be
+ * fetched.
+ */
+static int send_tensor(struct dt_ckpt_sink *sink,
+                       const struct dt_ckpt_tensor *tensor,
+                       const struct dt_ckpt_source *source,
+                       struct dt_error *err)
+{
+    if (!sink->stage || !source || !source->send ||
+        tensor->stored != tensor->view.dtype)
+        return 0;
+    void *to = dt_ckpt_stage_room(sink->stage, stored_bytes(tensor), err);
+    return to && source->send(source->ctx, tensor, to, err) == 0 ? 1 : -1;
+}
+
 /* Fetches all of them; `rc`: -1 if nothing can be written any more. */
 static int write_tensors(struct dt_ckpt_sink *sink, int rc,
                          const struct dt_ckpt_tensor **sorted, size_t count,
@@ -320,9 +335,12 @@ static int write_tensors(struct dt_ckpt_sink *sink, int rc,
 {
     for (size_t i = 0; i < count; i++) {
         struct dt_view view;
-        if (fetch_tensor(sorted[i], source, &view, err) < 0)
+        const int sent =
+            rc == 0 ? send_tensor(sink, sorted[i], source, err) : 0;
+        if (sent < 0 ||
+            (sent == 0 && fetch_tensor(sorted[i], source, &view, err) < 0))
             return -1;
-        if (rc == 0)
+        if (rc == 0 && sent == 0)
             rc = write_view(sink, view, sorted[i]->stored, stage, err);
     }
     return rc;

@@ -111,8 +111,8 @@ static void copy_bytes(char *to, const char *from, size_t bytes)
         copy_part(to + i, from + i, bytes - i < PART ? bytes - i : PART);
 }
 
-int dt_ckpt_stage_put(struct dt_ckpt_stage *stage, const void *data,
-                      size_t bytes, struct dt_error *err)
+void *dt_ckpt_stage_room(struct dt_ckpt_stage *stage, size_t bytes,
+                         struct dt_error *err)
 {
     struct dt_ckpt_staged *file = &stage->files[stage->file_count - 1];
     struct dt_ckpt_piece *pieces =
@@ -129,11 +129,21 @@ int dt_ckpt_stage_put(struct dt_ckpt_stage *stage, const void *data,
     if (!pieces || !piece.data) {
         if (piece.own)
             free(piece.data);
-        return no_memory(file->path, err);
+        no_memory(file->path, err);
+        return NULL;
     }
-    copy_bytes(piece.data, data, bytes);
     stage->pieces[stage->piece_count++] = piece;
     file->end = stage->piece_count;
+    return piece.data;
+}
+
+int dt_ckpt_stage_put(struct dt_ckpt_stage *stage, const void *data,
+                      size_t bytes, struct dt_error *err)
+{
+    char *to = dt_ckpt_stage_room(stage, bytes, err);
+    if (!to)
+        return -1;
+    copy_bytes(to, data, bytes);
     return 0;
 }
 

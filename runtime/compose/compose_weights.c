@@ -425,7 +425,7 @@ static int fetch(void *ctx, const struct dt_ckpt_tensor *tensor,
 int dt_compose_weights_add(struct dt_compose_weights *w,
                            struct dt_ckpt_writer *writer, struct dt_error *err)
 {
-    const struct dt_ckpt_source source = {fetch, w};
+    const struct dt_ckpt_source source = {.fetch = fetch, .ctx = w};
     return dt_ckpt_add_model(writer, 1, w->tensors, w->count,
                              w->compose->max_shard_bytes, &source, err);
 }

@@ -129,12 +129,12 @@ struct dt_parallel_options {
      */
     int group;
     const int *order; /* (world) the ranks, group by group; NULL: 0 and up */
-    int node; /* so many neighbors in that order are on a node; 0: nodes have
-                 different numbers of ranks */
-    bool int8;        /* sums over groups travel in 8 bits, rounded at random */
-    uint64_t seed;    /* of that, and of gradients in bf16 */
-    bool hybrid;      /* weights and gradients are divided over a group, not
-                         over all: each group has all of them */
+    int node;  /* so many neighbors in that order are on a node; 0: nodes have
+                  different numbers of ranks */
+    bool int8; /* sums over groups travel in 8 bits, rounded at random */
+    uint64_t seed; /* of that, and of gradients in bf16 */
+    bool hybrid;   /* weights and gradients are divided over a group, not
+                      over all: each group has all of them */
     struct dt_offload offload; /* all zero: none */
     /* Weights, gradients and moments of this rank are in this memory, which
      * outlives the process, under names that begin with `name`, and another
@@ -350,6 +350,12 @@ int dt_parallel_get(struct dt_parallel *parallel, struct dt_view part, void *to,
                     struct dt_error *err);
 int dt_parallel_put(struct dt_parallel *parallel, struct dt_view part,
                     const void *from, struct dt_error *err);
+
+/* dt_parallel_get in another stream, which does not wait for the engine's; of
+ * offloaded parts all the same in that.
+ */
+int dt_parallel_send(struct dt_parallel *parallel, struct dt_stream *stream,
+                     struct dt_view part, void *to, struct dt_error *err);
 
 /* Adds the squares of a part to `step` (sum_of_squares). Of an offloaded part,
  * only whether it is finite counts: NaN if an element is not.

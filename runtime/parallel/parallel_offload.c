@@ -138,6 +138,12 @@ int dt_parallel_get(struct dt_parallel *p, struct dt_view part, void *to,
     return dt_part_move(p, p->exec.stream, part, to, false, err);
 }
 
+int dt_parallel_send(struct dt_parallel *p, struct dt_stream *stream,
+                     struct dt_view part, void *to, struct dt_error *err)
+{
+    return dt_part_move(p, stream, part, to, false, err);
+}
+
 int dt_parallel_put(struct dt_parallel *p, struct dt_view part,
                     const void *from, struct dt_error *err)
 {

@@ -283,7 +283,8 @@ static int end_step(struct dt_run *run, struct dt_in_flight *current,
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
         if (dt_parallel_finish(learner->parallel, err) < 0)
             return -1;
-    if (compare_if_due(run, err) < 0 || dt_copies_end(run, err) < 0)
+    if (compare_if_due(run, err) < 0 || dt_flight_settle(run, err) < 0 ||
+        dt_copies_end(run, err) < 0)
         return -1;
     dt_state_prepare(run, current);
     dt_span_begin_number(&span, DT_SPAN_OPTIMIZER, 0);

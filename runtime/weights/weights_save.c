@@ -160,7 +160,7 @@ static int add_weights(struct dt_ckpt_writer *writer,
     const int world = files->source ? files->world : 1;
     const size_t count = count_tensors(files) + count_carried(files);
     struct fetch fetch = {files->source, tensors + count_tensors(files)};
-    const struct dt_ckpt_source all = {fetch_tensor, &fetch};
+    const struct dt_ckpt_source all = {.fetch = fetch_tensor, .ctx = &fetch};
     const struct dt_ckpt_source *source = files->source ? &all : NULL;
     return files->adapter
                ? dt_ckpt_add_shared(writer, world, DT_ADAPTER_FILE, tensors,

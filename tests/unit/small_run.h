@@ -100,6 +100,7 @@ struct small_world {
     void *arg;
     bool two_nodes; /* ranks are dealt to them in turn; else each has its own */
     void (*prepare)(struct dt_run *run); /* before it is resolved, or NULL */
+    const struct dt_device *device;      /* NULL: the host */
 };
 
 static inline const char *small_host(void *ctx, int rank)
@@ -120,13 +121,15 @@ static inline struct dt_comm *small_comm(const struct dt_comm_world *world,
 static inline int small_rank(const struct dt_comm_world *world, void *arg)
 {
     const struct small_world *small = arg;
-    const struct dt_exec exec = dt_exec_cpu();
+    struct dt_exec exec = dt_exec_cpu();
     struct dt_error err = {0};
     struct dt_run whole = {.spec = {.rank = world->rank, .world = world->size}};
     struct dt_run *run = &whole;
     struct dt_comm_world here = *world;
     if (small->two_nodes)
         here.host = small_host;
+    if (small->device)
+        exec.device = small->device;
     struct dt_comm *comm = small_comm(&here, &err);
     TRY(comm);
     if (small->prepare)

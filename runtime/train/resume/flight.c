@@ -3,12 +3,13 @@
  * flight.c - saves that the run does not wait for
  *
  * At the end of a step each rank copies the files that it writes into memory,
- * and a thread of it writes them while steps go on. Whether that is done rides
- * on a sum that each step makes anyway, so the ranks learn of it together, at
- * the same step. Then the sums go to rank 0, whose thread commits the
- * checkpoint, but not before a later step had a finite loss: each checkpoint
- * that is published is known to be good. The ranks learn of its end in the same
- * way.
+ * and a thread of it writes them while steps go on. What is on a device is
+ * copied meanwhile, too, and the next update waits for it. Whether that is done
+ * rides on a sum that each step makes anyway, so the ranks learn of it
+ * together, at the same step. Then the sums go to rank 0, whose thread commits
+ * the checkpoint, but not before a later step had a finite loss: each
+ * checkpoint that is published is known to be good. The ranks learn of its end
+ * in the same way.
  *
  * Fault points: save.staged, save.commit.
  */
@@ -30,12 +31,17 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "device/locker.h"
 #include "run/dir/dir.h"
 #include "train/resume/resume_impl.h"
 
 struct dt_flight {
     struct dt_run *run;
-    struct dt_buffer *memory; /* NULL: all files take memory of their own */
+    struct dt_buffer *memory; /* locked by the locker */
+    struct dt_locker *locker;
+    struct dt_stream *stream;         /* of copies */
+    struct dt_event *copied, *staged; /* in it; in the run's: all are there */
+    bool open;                        /* they are on their way */
     struct dt_ckpt_stage *stage;
     struct dt_ckpt_writer *writer; /* NULL: nothing is in flight */
     bool commits;                  /* all files are written */
@@ -141,13 +147,18 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Starts the thread, or says why not as if it had failed. */
-static void start(struct dt_flight *flight)
+/* Nothing that ranks have told so far says that it is done. */
+static void expect(struct dt_flight *flight)
 {
     flight->heard = false;
     flight->since = flight->run->queued;
     flight->result = 0;
     atomic_store(&flight->done, false);
+}
+
+/* Starts the thread, or says why not as if it had failed. */
+static void start(struct dt_flight *flight)
+{
     int bad = dt_thread_start(&flight->thread, "save", work, flight);
     flight->runs = bad == 0;
     if (bad == 0)
@@ -180,6 +191,18 @@ static int join(struct dt_flight *flight, struct dt_error *err)
 
 /* --- its steps, on all ranks --- */
 
+/* Marks where the copies that are queued end. -1: the device failed. */
+static int mark_copies(struct dt_flight *flight, struct dt_error *err)
+{
+    const struct dt_exec *exec = &flight->run->spec.exec;
+    return exec->device->event_record(flight->copied, flight->stream, err) <
+                       0 ||
+                   exec->device->event_record(flight->staged, exec->stream,
+                                              err) < 0
+               ? -1
+               : 0;
+}
+
 /* Takes the copy. 0; 1: it cannot be written, as flight->why says. -1: the
  * device or a peer failed.
  */
@@ -211,7 +234,21 @@ static int take_copy(struct dt_flight *flight, struct dt_error *err)
         *err = flight->why;
         return -1;
     }
+    if (mark_copies(flight, err) < 0)
+        return -1;
     return dt_save_any_failed(run, failed, &flight->why, err);
+}
+
+/* Waits for the copies. -1: the device or a peer failed. */
+static int wait_copies(struct dt_flight *flight, struct dt_error *err)
+{
+    struct dt_run *run = flight->run;
+    const struct dt_device *device = run->spec.exec.device;
+    return dt_comm_wait_event(run->comm, device, flight->copied, err) < 0 ||
+                   dt_comm_wait_event(run->comm, device, flight->staged, err) <
+                       0
+               ? -1
+               : 0;
 }
 
 /* Ends the flight: the save has failed on this rank or another one, or all has
@@ -251,7 +288,12 @@ static int take_off(struct dt_flight *flight, struct dt_error *err)
     int failed = take_copy(flight, err);
     if (failed == 0) {
         run->saves.maybe = flight->step; /* a later finite loss clears it */
-        start(flight);
+        flight->open = true;
+        expect(flight);
+        if (run->spec.exec.device->is_host && dt_flight_settle(run, err) < 0)
+            failed = -1;
+    } else if (failed > 0 && wait_copies(flight, err) < 0) {
+        failed = -1;
     }
     flight->wait = dt_clock_now() - begin;
     return failed <= 0 ? failed : land(flight, true, err);
@@ -268,12 +310,11 @@ static int begin_commit(struct dt_flight *flight, struct dt_error *err)
         return -1;
     flight->commits = true;
     flight->good = run->saves.maybe == 0;
-    if (run->spec.rank == 0) {
+    expect(flight);
+    if (run->spec.rank == 0)
         start(flight);
-        return 0;
-    }
-    flight->heard = false;
-    flight->since = run->queued;
+    else
+        atomic_store(&flight->done, true);
     return 0;
 }
 
@@ -282,7 +323,7 @@ static int advance(struct dt_flight *flight, struct dt_error *err)
 {
     const double begin = dt_clock_now();
     struct dt_run *run = flight->run;
-    if (join(flight, err) < 0)
+    if (dt_flight_settle(run, err) < 0 || join(flight, err) < 0)
         return -1;
     dt_save_tell_full(run, flight->full, &flight->space);
     flight->longest = fmax(flight->longest, flight->end - flight->begun);
@@ -297,6 +338,7 @@ static int advance(struct dt_flight *flight, struct dt_error *err)
 
 int dt_flight_init(struct dt_run *run, size_t bytes, struct dt_error *err)
 {
+    const struct dt_device *device = run->spec.exec.device;
     struct dt_flight *flight = calloc(1, sizeof(*flight));
     if (!flight)
         return dt_error_set(err, EX_OSERR, "out of memory");
@@ -304,25 +346,57 @@ int dt_flight_init(struct dt_run *run, size_t bytes, struct dt_error *err)
     flight->run = run;
     flight->memory = dt_buffer_create(&dt_cpu, bytes > 0 ? bytes : 1,
                                       "checkpoints to be written", err);
-    if (flight->memory)
-        flight->stage = dt_ckpt_stage_create(flight->memory->data, bytes, err);
-    return flight->stage ? 0 : -1;
+    if (!flight->memory ||
+        !(flight->stage =
+              dt_ckpt_stage_create(flight->memory->data, bytes, err)) ||
+        (!device->is_host &&
+         !(flight->locker = dt_locker_open(device, &flight->memory, 1, err))))
+        return -1;
+    return device->copy_stream_create(&flight->stream, err) < 0 ||
+                   device->event_create(&flight->copied, err) < 0 ||
+                   device->event_create(&flight->staged, err) < 0
+               ? -1
+               : 0;
 }
 
 void dt_flight_fini(struct dt_run *run)
 {
     struct dt_flight *flight = run->flight;
+    const struct dt_device *device = run->spec.exec.device;
     struct dt_error late;
     if (!flight)
         return;
     run->flight = NULL;
     if (join(flight, &late) < 0)
         return; /* the thread has it */
+    if (flight->stream)
+        device->stream_wait(flight->stream, &late);
+    dt_locker_close(flight->locker);
+    device->event_destroy(flight->copied);
+    device->event_destroy(flight->staged);
+    device->stream_destroy(flight->stream);
     dt_ckpt_abandon(flight->writer);
     dt_ckpt_stage_destroy(flight->stage);
     dt_buffer_destroy(flight->memory);
     free(flight->sums);
     free(flight);
+}
+
+struct dt_stream *dt_flight_stream(const struct dt_run *run)
+{
+    return run->flight->stream;
+}
+
+int dt_flight_settle(struct dt_run *run, struct dt_error *err)
+{
+    struct dt_flight *flight = run->flight;
+    if (!flight || !flight->open)
+        return 0;
+    if (wait_copies(flight, err) < 0)
+        return -1;
+    flight->open = false;
+    start(flight);
+    return 0;
 }
 
 long dt_flight_step(const struct dt_run *run)

@@ -26,6 +26,11 @@ int dt_run_save_or_retry(struct dt_run *run, bool last, struct dt_error *err);
 int dt_flight_init(struct dt_run *run, size_t bytes, struct dt_error *err);
 void dt_flight_fini(struct dt_run *run);
 
+/* Waits until the copies of the save in flight are there, before anything is
+ * updated, and has them written. -1: the device or a peer failed.
+ */
+int dt_flight_settle(struct dt_run *run, struct dt_error *err);
+
 /* Amount that this rank adds to DT_STEP_STOP of the next step, beyond those of
  * a stop and of a trace, to say that its part of a save is done.
  */

@@ -98,6 +98,9 @@ int dt_save_conclude(struct dt_run *run, const struct dt_save_end *end,
 
 /* ---- flight.c: saves that the run does not wait for ---- */
 
+/* Copies of tensors for a save in flight are queued in this stream. */
+struct dt_stream *dt_flight_stream(const struct dt_run *run);
+
 /* The step whose save is in flight, the same on all ranks; 0: none. */
 long dt_flight_step(const struct dt_run *run);
 

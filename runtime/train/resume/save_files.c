@@ -141,6 +141,18 @@ static int fetch_part(void *ctx, const struct dt_ckpt_tensor *tensor,
     return -1;
 }
 
+/* Queues the copy of a part to where it is written from. */
+static int send_part(void *ctx, const struct dt_ckpt_tensor *tensor, void *to,
+                     struct dt_error *err)
+{
+    struct fetch *fetch = ctx;
+    if (dt_parallel_send(fetch->learner->parallel, dt_flight_stream(fetch->run),
+                         tensor->view, to, err) == 0)
+        return 0;
+    fetch->lost = true;
+    return -1;
+}
+
 /* --- files --- */
 
 /* Adds score.weight, the last parameter, as a file of its own after the other
@@ -186,7 +198,7 @@ static int add_model(struct fetch *fetch, struct dt_ckpt_writer *writer,
     const bool apart = !dt_learner_adapts(learner->spec) &&
                        dt_model_head_apart(&learner->spec->config);
     char *config = describe(learner, stored, err);
-    const struct dt_ckpt_source source = {fetch_param, fetch};
+    const struct dt_ckpt_source source = {.fetch = fetch_param, .ctx = fetch};
     fetch->master = stored != learner->compute;
     const struct dt_weights_files files = {
         .config = config,
@@ -227,7 +239,10 @@ static int add_parts(struct fetch *fetch, struct dt_ckpt_writer *writer,
     struct dt_run *run = fetch->run;
     const struct dt_learner *learner = fetch->learner;
     size_t units = learner->spec->layout->unit_count, count = 0;
-    const struct dt_ckpt_source source = {fetch_part, fetch};
+    const struct dt_ckpt_source source = {
+        .fetch = fetch_part,
+        .ctx = fetch,
+        .send = run->spec.exec.device->is_host ? NULL : send_part};
     struct dt_ckpt_tensor *tensors = NULL;
     char name[DT_PARTS_NAME_BYTES];
     bool follows = learner == &run->learner && dt_run_reference_follows(run);

@@ -110,7 +110,8 @@ static void what_cannot_be_written_is_fetched_all_the_same(void **state)
     for (size_t i = 0; i < 2; i++) {
         struct dt_error err = {0};
         int fetched = 0;
-        const struct dt_ckpt_source source = {count_fetch, &fetched};
+        const struct dt_ckpt_source source = {.fetch = count_fetch,
+                                              .ctx = &fetched};
         struct dt_ckpt_writer *writer = dt_ckpt_begin(root, 1, &err);
         assert_non_null(writer);
         disk_refuse(calls[i], "model.safetensors", ENOSPC);

@@ -186,6 +186,144 @@ static void a_save_has_the_bits_that_it_has_if_the_run_waits(void **state)
     }
 }
 
+/* --- a device that copies by itself --- */
+
+enum { COPIES = 512 };
+
+static _Thread_local struct {
+    void *to;
+    const void *from;
+    size_t bytes;
+} on_their_way[COPIES];
+
+static _Thread_local size_t copy_count;
+
+static void make_copies(void)
+{
+    for (size_t i = 0; i < copy_count; i++)
+        memcpy(on_their_way[i].to, on_their_way[i].from, on_their_way[i].bytes);
+    copy_count = 0;
+}
+
+static int late_stream_create(struct dt_stream **stream, struct dt_error *err)
+{
+    static char copies;
+    (void)err;
+    *stream = (struct dt_stream *)&copies;
+    return 0;
+}
+
+static int late_stream_wait(struct dt_stream *stream, struct dt_error *err)
+{
+    (void)err;
+    if (stream)
+        make_copies();
+    return 0;
+}
+
+/* In the stream of copies no sooner than somebody waits for it. */
+static int late_copy(struct dt_stream *stream, void *to, const void *from,
+                     size_t bytes, struct dt_error *err)
+{
+    if (!stream)
+        return dt_cpu.copy(stream, to, from, bytes, err);
+    assert(copy_count < COPIES);
+    on_their_way[copy_count].to = to;
+    on_their_way[copy_count].from = from;
+    on_their_way[copy_count++].bytes = bytes;
+    return 0;
+}
+
+static int late_event_create(struct dt_event **event, struct dt_error *err)
+{
+    *event = calloc(1, 1);
+    return *event ? 0 : dt_error_set(err, EX_OSERR, "out of memory");
+}
+
+static void late_event_destroy(struct dt_event *event)
+{
+    free(event);
+}
+
+static int late_event_record(struct dt_event *event, struct dt_stream *stream,
+                             struct dt_error *err)
+{
+    (void)err;
+    *(char *)event = stream != NULL;
+    return 0;
+}
+
+static int late_event_done(struct dt_event *event, struct dt_error *err)
+{
+    (void)err;
+    if (*(char *)event)
+        make_copies();
+    return 1;
+}
+
+static int save_while_copies_are_made(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(take_steps(run, 2) == 0);
+    TRY(dt_run_save_or_retry(run, false, &err) == 0);
+    TRY(dt_flight_step(run) == 2 && copy_count > 0);
+    TRY(take_steps(run, 1) == 0 && copy_count == 0);
+    TRY(take_steps_until_saved(run) == 0);
+    TRY(run->saves.newest == 2);
+    TRY(take_steps(run, 1) == 0);
+    TRY(dt_run_save_or_retry(run, false, &err) == 0 && copy_count > 0);
+    return dt_run_save_finish(run, &err);
+}
+
+static void what_a_device_copies_is_there_before_the_next_update(void **state)
+{
+    static const struct {
+        int ranks;
+        const char *lines;
+    } cases[] = {
+        {1, "precision.compute: fp32\n"},
+        {1, "precision.compute: bf16\n"},
+#ifdef HAVE_GLOO
+        {2, "precision.compute: bf16\ndistributed.strategy: zero2\n"},
+#endif
+    };
+    struct dt_device late = dt_cpu;
+    struct dt_error err = {0};
+    (void)state;
+    late.is_host = false;
+    late.copy_stream_create = late_stream_create;
+    late.stream_wait = late_stream_wait;
+    late.copy = late_copy;
+    late.event_create = late_event_create;
+    late.event_destroy = late_event_destroy;
+    late.event_record = late_event_record;
+    late.event_done = late_event_done;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char *sums[2];
+        for (int async = 0; async < 2; async++) {
+            char lines[512];
+            snprintf(lines, sizeof(lines),
+                     "training: {train_batch_size: 12, max_steps: 30}\n"
+                     "checkpoint.async: %s\n%s",
+                     async ? "on" : "off", cases[i].lines);
+            small_clean(NULL);
+            struct dt_conf *conf = small_conf(lines);
+            struct small_world world = {.conf = conf,
+                                        .f = async ? save_while_copies_are_made
+                                                   : save_step_2,
+                                        .device = &late};
+            world_threads(cases[i].ranks, small_rank, &world);
+            dt_conf_destroy(conf);
+            sums[async] = dt_ckpt_read_sums(SAVED, &err);
+            assert_int_equal(dt_ckpt_verify(SAVED, NULL, &err), 0);
+        }
+        assert_string_equal(sums[0], sums[1]);
+        free(sums[0]);
+        free(sums[1]);
+    }
+}
+
 /* --- when it is published --- */
 
 static int publish_later(struct dt_run *run, void *arg)
@@ -483,6 +621,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_save_has_the_bits_that_it_has_if_the_run_waits),
+        cmocka_unit_test(what_a_device_copies_is_there_before_the_next_update),
         cmocka_unit_test(it_is_published_after_a_later_step_with_a_finite_loss),
         cmocka_unit_test(one_that_is_waited_for_is_published_and_unproven),
         cmocka_unit_test(one_that_is_not_waited_for_leaves_nothing),

@@ -261,7 +261,7 @@ static void save_rank(struct dt_ckpt_writer *writer, int rank,
                       struct fetch *fetch, const struct dt_carried *carried)
 {
     struct dt_error err;
-    const struct dt_ckpt_source source = {fetch_param, fetch};
+    const struct dt_ckpt_source source = {.fetch = fetch_param, .ctx = fetch};
     const struct dt_weights_files files = {.config = "{}",
                                            .layout = fetch->layout,
                                            .carried = carried,
