@@ -305,10 +305,10 @@ job_is() {
     dt_run scancel "$job"
 }
 
-# step_is STEP LIMIT: whether squeue lists the step with this time limit.
+# step_is NODES LIMIT: whether squeue lists a step there with this time limit.
 step_is() {
-    [[ $(dt_run squeue --noheader --steps --jobs="$job" --format='%i %l') == \
-        *"$job.$1 $2"* ]]
+    [[ $(dt_run squeue --noheader --steps --jobs="$job" --format='%N %l') == \
+        *"$1 $2"* ]]
 }
 
 # stop NODE: ends a run as Slurm does before a time limit.
@@ -342,11 +342,11 @@ END
     before=$(losses one | wc -l)
     dt_wait_for 40 eval '(($(losses one | wc -l) > before + 5))'
     stop n2
-    dt_wait_for 60 step_is 0 1:00
+    dt_wait_for 100 step_is "n[1-2]" 1:00
     job_is JobState=RUNNING
     dt_run --node n3 pgrep -x disttrain
     stop n3
-    dt_wait_for 60 job_is Restarts=1 \
+    dt_wait_for 100 job_is Restarts=1 \
         "Comment=disttrain: the node of srun is lost, and the step has ended with status 75: requeued"
     dt_run scancel "$job"
 }
