@@ -227,7 +227,8 @@ static int take_copy(struct dt_flight *flight, struct dt_error *err)
     int failed = dt_save_any_failed(run, !flight->writer, &flight->why, err);
     if (failed != 0)
         return failed;
-    failed = dt_run_add_files(run, flight->writer, &lost, &flight->why) < 0;
+    failed = dt_run_add_files(run, flight->writer, flight->stream, &lost,
+                              &flight->why) < 0;
     if (!failed && dt_fault("save.staged"))
         failed = dt_error_set(&flight->why, EX_IOERR, "failed on purpose") < 0;
     if (lost) {
@@ -380,11 +381,6 @@ void dt_flight_fini(struct dt_run *run)
     dt_buffer_destroy(flight->memory);
     free(flight->sums);
     free(flight);
-}
-
-struct dt_stream *dt_flight_stream(const struct dt_run *run)
-{
-    return run->flight->stream;
 }
 
 int dt_flight_settle(struct dt_run *run, struct dt_error *err)

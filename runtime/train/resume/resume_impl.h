@@ -39,12 +39,14 @@ struct dt_same_state {
 int dt_same_run(const struct dt_run *run, const char *dir,
                 const struct dt_same_state *was, struct dt_error *err);
 
-/* Adds this rank's files of the checkpoint of the step that is done. All ranks
+/* Adds this rank's files of the checkpoint of the step that is done; to a
+ * stage, copies of what a device holds are then queued in `stream`. All ranks
  * gather the models together, whatever fails. -1: EX_IOERR and the like, or, if
  * *lost, the device or a peer failed.
  */
 int dt_run_add_files(struct dt_run *run, struct dt_ckpt_writer *writer,
-                     bool *lost, struct dt_error *err);
+                     struct dt_stream *stream, bool *lost,
+                     struct dt_error *err);
 
 /* ---- save_shared.c: whether the run waits for a save or not ---- */
 
@@ -97,9 +99,6 @@ int dt_save_conclude(struct dt_run *run, const struct dt_save_end *end,
                      struct dt_error *why, struct dt_error *err);
 
 /* ---- flight.c: saves that the run does not wait for ---- */
-
-/* Copies of tensors for a save in flight are queued in this stream. */
-struct dt_stream *dt_flight_stream(const struct dt_run *run);
 
 /* The step whose save is in flight, the same on all ranks; 0: none. */
 long dt_flight_step(const struct dt_run *run);

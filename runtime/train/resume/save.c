@@ -90,7 +90,7 @@ int dt_run_save(struct dt_run *run, struct dt_error *why, struct dt_error *err)
         dt_save_tell_failure(run, why);
         return result;
     }
-    bool failed = dt_run_add_files(run, writer, &lost, why) < 0;
+    bool failed = dt_run_add_files(run, writer, NULL, &lost, why) < 0;
     if (lost) {
         dt_ckpt_abandon(writer);
         *err = *why;

@@ -30,6 +30,7 @@ static enum dt_dtype stored_type(const struct dt_run *run)
 struct fetch {
     struct dt_run *run;
     struct dt_learner *learner;
+    struct dt_stream *stream;             /* of copies to a stage */
     const struct dt_ckpt_tensor *tensors; /* those of the model, else NULL */
     bool master;                          /* gather updated weights */
     size_t unit;           /* the gathered unit; unit_count: none yet */
@@ -146,8 +147,8 @@ static int send_part(void *ctx, const struct dt_ckpt_tensor *tensor, void *to,
                      struct dt_error *err)
 {
     struct fetch *fetch = ctx;
-    if (dt_parallel_send(fetch->learner->parallel, dt_flight_stream(fetch->run),
-                         tensor->view, to, err) == 0)
+    if (dt_parallel_send(fetch->learner->parallel, fetch->stream, tensor->view,
+                         to, err) == 0)
         return 0;
     fetch->lost = true;
     return -1;
@@ -332,11 +333,12 @@ size_t dt_run_checkpoint_bytes(struct dt_run *run)
  * any more.
  */
 static int add_learner(struct dt_run *run, struct dt_learner *learner,
-                       struct dt_ckpt_writer *writer, bool *lost,
-                       struct dt_error *err)
+                       struct dt_ckpt_writer *writer, struct dt_stream *stream,
+                       bool *lost, struct dt_error *err)
 {
     struct fetch fetch = {.run = run,
                           .learner = learner,
+                          .stream = stream,
                           .unit = learner->spec->layout->unit_count};
     if (make_room(&fetch, err) < 0) {
         *lost = true; /* the others must not wait for it */
@@ -351,7 +353,7 @@ static int add_learner(struct dt_run *run, struct dt_learner *learner,
 }
 
 int dt_run_add_files(struct dt_run *run, struct dt_ckpt_writer *writer,
-                     bool *lost, struct dt_error *err)
+                     struct dt_stream *stream, bool *lost, struct dt_error *err)
 {
     struct dt_learner *learner;
     struct dt_error first;
@@ -362,7 +364,8 @@ int dt_run_add_files(struct dt_run *run, struct dt_ckpt_writer *writer,
             result = -1;
             first = *err;
         }
-        if (add_learner(run, learner, writer, lost, err) < 0 && result == 0) {
+        if (add_learner(run, learner, writer, stream, lost, err) < 0 &&
+            result == 0) {
             result = -1;
             first = *err;
         }
