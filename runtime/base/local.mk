@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
+	runtime/base/answer.c \
+	runtime/base/answer.h \
 	runtime/base/background.c \
 	runtime/base/background.h \
 	runtime/base/cgroup.c \

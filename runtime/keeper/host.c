@@ -2,57 +2,55 @@
 /* host.c - whether a host is lost, and not only the keepers there */
 #include "config.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/answer.h"
 #include "base/clock.h"
-#include "base/net.h"
 #include "keeper/keeper_impl.h"
 
 enum {
     TRIES = 3, /* a packet may be lost by chance */
     TRY_MS = 500,
+    PORTS = 2,
 };
 
-/* The error of a connection after at most TRY_MS; 0: there is one. */
-static int await_connection(int fd)
-{
-    struct pollfd p = {fd, POLLOUT, 0};
-    int error = 0;
-    socklen_t bytes = sizeof(error);
-    if (poll(&p, 1, TRY_MS) <= 0)
-        return ETIMEDOUT;
-    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) < 0 ? errno
-                                                                    : error;
-}
-
-/* Whether the kernel of a host answers, as far as is known: only time that
- * passes, or a network that finds no such host, says that it does not. Other
- * failures are our own.
+/* Whether a host gives another answer than silence at one of the ports, within
+ * TRY_MS.
  */
-static bool answers(const union dt_net_address *at, socklen_t bytes)
+static bool answers(const union dt_net_address *host,
+                    const unsigned ports[PORTS])
 {
-    int fd = socket(at->any.sa_family,
-                    SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return true;
-    int error = connect(fd, &at->any, bytes) < 0 ? errno : 0;
-    if (error == EINPROGRESS)
-        error = await_connection(fd);
-    else if (error == EHOSTUNREACH)
-        dt_clock_sleep(TRY_MS / 1e3);
-    close(fd);
-    return error != ETIMEDOUT && error != EHOSTUNREACH;
+    const double until = dt_clock_now() + TRY_MS / 1e3;
+    struct pollfd asked[PORTS];
+    double left;
+    bool silent = true;
+    for (int i = 0; i < PORTS; i++) {
+        enum dt_answer answer = DT_ANSWER_SILENCE;
+        asked[i] =
+            (struct pollfd){dt_answer_ask(host, ports[i], &answer), POLLOUT, 0};
+        silent &= answer == DT_ANSWER_SILENCE;
+    }
+    while (silent && (left = until - dt_clock_now()) > 0 &&
+           poll(asked, PORTS, (int)(left * 1e3) + 1) >= 0)
+        for (int i = 0; i < PORTS; i++) {
+            if (asked[i].fd < 0 || !asked[i].revents)
+                continue;
+            silent &= dt_answer_take(asked[i].fd) == DT_ANSWER_SILENCE;
+            asked[i].fd = -1;
+        }
+    for (int i = 0; i < PORTS; i++)
+        if (asked[i].fd >= 0)
+            close(asked[i].fd);
+    return !silent;
 }
 
 bool dt_host_is_silent(const struct dt_wire_row *row)
 {
-    union dt_net_address at;
-    const socklen_t bytes = dt_net_parse(&at, row->address, row->hello.port);
+    const unsigned ports[PORTS] = {row->hello.port, DT_ANSWER_PORT};
+    union dt_net_address host;
     for (int i = 0; i < TRIES; i++)
-        if (bytes == 0 || answers(&at, bytes))
+        if (dt_net_parse(&host, row->address, 0) == 0 || answers(&host, ports))
             return false;
     return true;
 }

@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <netdb.h>
 #include <poll.h>
@@ -13,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/answer.h"
 #include "base/child.h"
 #include "base/log.h"
 #include "contract/comment.h"
@@ -21,7 +21,6 @@
 #include "slurm/job_nodes.h"
 
 enum {
-    PORT = 9,       /* discard: hardly anything listens there */
     AT_ONCE = 500,  /* nodes asked in one second: each takes a descriptor */
     SILENCE_S = 3,  /* fewer questions than this may be lost by chance */
     ASK_MS = 10000, /* for commands of Slurm */
@@ -138,31 +137,23 @@ void dt_job_nodes_fini(struct dt_job_nodes *nodes)
 
 /* --- questions and answers --- */
 
-/* Whether an errno is the word of the node, and not of a router. */
-static bool is_answer(int error)
+/* A question that this host could not ask counts as answered, but by no node
+ * that never answers.
+ */
+static void note_answer(struct dt_job_node *node, enum dt_answer answer,
+                        double now)
 {
-    return error == 0 || error == ECONNREFUSED || error == ECONNRESET;
+    if (answer == DT_ANSWER_LIVES ||
+        (answer == DT_ANSWER_UNKNOWN && node->heard > 0))
+        node->heard = now;
 }
 
-/* Sends the first packet of a connection. What fails before that is ours, and
- * says nothing about the node; a refusal comes that soon from our own host.
- */
 static void ask(struct dt_job_node *node, double now)
 {
-    union dt_net_address to = node->address;
-    const bool v6 = to.any.sa_family == AF_INET6;
-    *(v6 ? &to.v6.sin6_port : &to.v4.sin_port) = htons(PORT);
-    node->fd =
-        socket(to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    int error = 0;
-    if (node->fd < 0 ||
-        connect(node->fd, &to.any, v6 ? sizeof(to.v6) : sizeof(to.v4)) < 0)
-        error = errno;
-    if (error == EINPROGRESS)
-        return;
-    drop_question(node);
-    if (error != EHOSTUNREACH && (is_answer(error) || node->heard > 0))
-        node->heard = now;
+    enum dt_answer answer;
+    node->fd = dt_answer_ask(&node->address, DT_ANSWER_PORT, &answer);
+    if (node->fd < 0)
+        note_answer(node, answer, now);
 }
 
 void dt_job_nodes_take(struct dt_job_nodes *nodes, double now)
@@ -170,14 +161,10 @@ void dt_job_nodes_take(struct dt_job_nodes *nodes, double now)
     for (int i = 0; i < nodes->count; i++) {
         struct dt_job_node *node = &nodes->node[i];
         struct pollfd p = {.fd = node->fd, .events = POLLOUT};
-        int error = 0;
-        socklen_t bytes = sizeof(error);
         if (node->fd < 0 || poll(&p, 1, 0) <= 0)
             continue;
-        if (getsockopt(node->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) == 0 &&
-            is_answer(error))
-            node->heard = now;
-        drop_question(node);
+        note_answer(node, dt_answer_take(node->fd), now);
+        node->fd = -1;
     }
 }
 

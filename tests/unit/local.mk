@@ -7,6 +7,7 @@ check_PROGRAMS += \
 	tests/unit/algo/test_ppo_shared \
 	tests/unit/algo/test_rm \
 	tests/unit/backend/test_backend \
+	tests/unit/base/test_answer \
 	tests/unit/base/test_background \
 	tests/unit/base/test_base \
 	tests/unit/base/test_base_net \
