@@ -40,11 +40,10 @@ void dt_life_end_others(struct dt_leader *l)
     const int status = l->verdict.cause.status;
     l->phase = DT_OVER;
     l->told = true;
-    if (l->options->token)
-        fprintf(
-            stderr, "disttrain: record: %s verdict %d %d\n", l->options->token,
-            WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
-            l->gone_all);
+    dt_leader_record(l, "verdict %d %d",
+                     WIFEXITED(status) ? WEXITSTATUS(status)
+                                       : 128 + WTERMSIG(status),
+                     l->gone_all);
     dt_leader_send_all(l, DT_WIRE_BYE, &l->verdict.cause,
                        sizeof(l->verdict.cause), NULL, 0);
 }
@@ -119,9 +118,7 @@ void dt_life_start(struct dt_leader *l)
     l->phase = DT_RUNNING;
     memset(l->endings, 0, (size_t)roster->count * sizeof(*l->endings));
     dt_agree_begin(roster);
-    if (l->options->token)
-        fprintf(stderr, "disttrain: record: %s epoch %" PRIu32 "\n",
-                l->options->token, roster->epoch);
+    dt_leader_record(l, "epoch %" PRIu32, roster->epoch);
     if (note_past(l) == 0 && send_go(l) == 0)
         return;
     fprintf(stderr, "disttrain: keeper: no memory for %d ranks\n",

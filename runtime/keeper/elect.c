@@ -54,6 +54,7 @@ void dt_keeper_elect(struct dt_keeper *k, const char *how)
     const bool ended = dt_keeper_end_worker(k);
     dt_wire_close(&k->link);
     dt_roster_lose(roster, roster->rows[k->leader_id].hello.node);
+    dt_keeper_mind_srun(k);
     dt_keeper_read_signals(k);
     if (!ended || !dt_roster_has(roster, k->id) ||
         find_leader(k, how, &err) < 0 || dt_keeper_say_hello(k, &err) < 0) {

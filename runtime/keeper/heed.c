@@ -3,10 +3,8 @@
 #include "config.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "keeper/keeper_impl.h"
@@ -47,19 +45,6 @@ static int take_proposal(struct dt_keeper *k,
     return 0;
 }
 
-/* Without srun nobody reads the output of the step. A slurmstepd that waits for
- * a lost host would not take more of it than a buffer holds.
- */
-static void drop_output(void)
-{
-    int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    dup2(fd, STDOUT_FILENO);
-    dup2(fd, STDERR_FILENO);
-    close(fd);
-}
-
 /* A life begins; whoever has no rank in it waits. */
 static int take_go(struct dt_keeper *k, const struct dt_wire_message *message)
 {
@@ -73,8 +58,7 @@ static int take_go(struct dt_keeper *k, const struct dt_wire_message *message)
     if (dt_view_take_life(roster, at, message->bytes - sizeof(go),
                           message->life) < 0)
         return -1;
-    if (dt_reach_lost_srun(k->options, roster))
-        drop_output();
+    dt_keeper_mind_srun(k);
     k->kill_at = 0;
     k->note[0] = '\0';
     k->is_down = false;

@@ -20,7 +20,8 @@
 #include "keeper/keeper_impl.h"
 
 enum {
-    OWN_FDS = 3,
+    RELAY_FD = 3,
+    OWN_FDS = RELAY_FD + DT_RELAY_STREAMS,
     LATE_BEATS = 3,
 };
 
@@ -166,12 +167,14 @@ static void run_loop(struct dt_keeper *k, struct pollfd *fds)
         fds[0] = (struct pollfd){k->signals, POLLIN, 0};
         fds[1] = poll_wire(&k->link);
         fds[2] = poll_wire(&k->worker.wire);
+        dt_relay_poll(&k->worker.relay, fds + RELAY_FD);
         if (k->leader)
             count += dt_leader_poll(k->leader, fds + OWN_FDS);
         if (poll(fds, (nfds_t)count, patience(k)) < 0)
             continue; /* EINTR */
         excuse_pause(k);
         serve_wire(k, &k->worker.wire, fds[2].revents, dt_keeper_serve_worker);
+        dt_relay_serve(&k->worker.relay);
         if (fds[0].revents)
             dt_keeper_read_signals(k);
         if (k->worker.pid != 0 &&

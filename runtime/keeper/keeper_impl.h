@@ -3,6 +3,7 @@
 #ifndef DT_KEEPER_KEEPER_IMPL_H
 #define DT_KEEPER_KEEPER_IMPL_H
 
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
@@ -264,11 +265,14 @@ void dt_reach_hear_srun(const struct dt_keeper_options *options,
 bool dt_reach_lost_srun(const struct dt_keeper_options *options,
                         const struct dt_roster *roster);
 
+/* Whether nodes are lost, and no keeper that is left is on the host of srun. */
+bool dt_reach_misses_srun(const struct dt_keeper_options *options,
+                          const struct dt_roster *roster);
+
 /* --- host.c: whether a host is lost, and not only the keepers there --- */
 
-/* Whether nothing answers where a keeper listens, or has listened: a kernel
- * that lives accepts a connection, or refuses it. Blocks for up to 1.5 s, which
- * is less than a keeper may be silent.
+/* Whether the kernel of a keeper's host answers neither where that listens, or
+ * has listened, nor where nobody does. Blocks for up to 1.5 s.
  */
 bool dt_host_is_silent(const struct dt_wire_row *row);
 
@@ -496,6 +500,7 @@ struct dt_leader {
     int gone_all;            /* nodes lost so far */
     bool told;  /* the end to all, and not only to this part of the step, */
     bool aside; /* which has ended without the others */
+    char record[128]; /* for the console, which has not been taken yet; or "" */
     struct dt_verdict verdict;
 };
 
@@ -528,12 +533,14 @@ void dt_leader_serve(struct dt_leader *leader, const struct pollfd *fds);
 /* Waits until the last messages are sent, for a second or two. */
 void dt_leader_drain(struct dt_leader *leader);
 
-/* Ends the job after the step, as srun was lost, if no other part of the step
- * goes on and nobody else ends it. Fills in the status. May wait for minutes.
+/* Ends the job after the step if srun was lost, no other part of the step goes
+ * on and nobody else ends it; where srun lives, waits until the last record is
+ * taken. Fills in the status. May wait for minutes.
  */
 void dt_leader_end_job(struct dt_leader *leader, struct dt_keeper_end *end);
 
-/* --- members.c: messages of the leader to the keepers --- */
+/* --- members.c: messages of the leader to the keepers, and to the console ---
+ */
 
 /* To the keeper `id`; as dt_wire_send. */
 void dt_leader_send(struct dt_leader *leader, int id, enum dt_wire_type type,
@@ -544,6 +551,14 @@ void dt_leader_send(struct dt_leader *leader, int id, enum dt_wire_type type,
 void dt_leader_send_all(struct dt_leader *leader, enum dt_wire_type type,
                         const void *head, size_t head_bytes, const void *tail,
                         size_t tail_bytes);
+
+/* Tells the console in srun: a record of what keepers do. Only the last one
+ * counts, and it is said again until it is taken, each time that the leader
+ * serves. dt_leader_say_record does so now; false: it is not taken.
+ */
+__attribute__((format(printf, 2, 3))) void dt_leader_record(
+    struct dt_leader *leader, const char *fmt, ...);
+bool dt_leader_say_record(struct dt_leader *leader);
 
 /* --- begin.c: the beginning of a life of the workers, and the end of all ---
  */
@@ -589,6 +604,45 @@ void dt_life_end_hang(struct dt_leader *leader, int rank, const char *why);
 /* What is due by the clock, or because an errand has ended. */
 void dt_life_look(struct dt_leader *leader);
 
+/* --- relay.c: what a worker prints, when srun may not be there to take it
+ *
+ * slurmstepd sends it to srun, and when the host of srun is silent, it takes no
+ * more than some buffers hold: whoever prints more than that waits for ever. So
+ * once nodes are lost and no keeper that is left is beside srun, workers print
+ * to their keepers. These pass on whole lines as long as they are taken, now or
+ * when a link is back, and wait for nobody. --- */
+
+enum { DT_RELAY_STREAMS = 2 /* stdout and stderr */ };
+
+/* {0}: what is printed goes straight to srun. */
+struct dt_relay {
+    bool on;
+    struct dt_relay_stream {
+        int from, to; /* a pipe */
+        size_t used;
+        char text[PIPE_BUF]; /* that has come, and was not passed on */
+    } streams[DT_RELAY_STREAMS];
+    long lost; /* lines of this worker */
+};
+
+/* From now on the next workers print to this process, and it never waits for
+ * srun itself. Repeating this does nothing. -1: errno.
+ */
+int dt_relay_open(struct dt_relay *relay);
+void dt_relay_close(struct dt_relay *relay);
+
+/* Fills fds[DT_RELAY_STREAMS] for poll. */
+void dt_relay_poll(const struct dt_relay *relay, struct pollfd *fds);
+
+/* In a worker: it prints where it should. */
+void dt_relay_take(const struct dt_relay *relay);
+
+/* Passes on what has come. */
+void dt_relay_serve(struct dt_relay *relay);
+
+/* The worker has ended: passes on the rest, and says how much is lost. */
+void dt_relay_finish(struct dt_relay *relay, int rank, const char *host);
+
 /* --- worker.c: the program of a rank --- */
 
 struct dt_worker {
@@ -599,6 +653,7 @@ struct dt_worker {
     long oom_kills;      /* of its control group when it was started */
     sigset_t signals;    /* those that its program blocks */
     struct rlimit files; /* and how many it may have open */
+    struct dt_relay relay;
 };
 
 /* Makes the memory that outlives the worker. -1: EX_OSERR. */
@@ -691,6 +746,11 @@ int dt_keeper_say_hello(struct dt_keeper *keeper, struct dt_error *err);
 /* Ends this keeper: the others go on without its node, or end without a word.
  */
 void dt_keeper_leave(struct dt_keeper *keeper);
+
+/* --- relay.c --- */
+
+/* Opens the relay once it is needed. */
+void dt_keeper_mind_srun(struct dt_keeper *keeper);
 
 /* --- tend.c: a keeper and its worker --- */
 

@@ -23,6 +23,7 @@ enum {
     SHRINK_S = 60,
     OTHERS = 3, /* silences of srun's host, in which others begin an epoch */
     CLOSE_S = 20,
+    RECORD_S = 120, /* in which TCP tries again what a link has lost */
     MISSING_BYTES = 512,
     ERRANDS = 2,
 };
@@ -325,6 +326,7 @@ static void look_at_clock(struct dt_leader *l)
         dt_life_end_hang(l, rank, hang);
     }
     dt_life_look(l);
+    dt_leader_say_record(l);
     for (int i = 0; i < l->roster.count && l->phase < DT_ENDING; i++)
         look_at_member(l, i);
 }
@@ -442,10 +444,16 @@ void dt_leader_end_job(struct dt_leader *l, struct dt_keeper_end *end)
 {
     const struct dt_keeper_options *options = l->options;
     const int status = l->told ? l->verdict.cause.status : EX_UNAVAILABLE << 8;
-    if (!options->end_job || (!l->told && !l->aside))
+    const double until = dt_clock_now() + RECORD_S;
+    if (!l->told && !l->aside)
         return;
     dt_guests_close(&l->guests);
-    if (!stays_silent(l) || !is_last(l))
+    if (!options->end_job || !stays_silent(l)) {
+        while (l->told && !dt_leader_say_record(l) && dt_clock_now() < until)
+            dt_clock_sleep(0.05);
+        return;
+    }
+    if (!is_last(l))
         return;
     await_errand(&l->shrink, SHRINK_S); /* it may take minutes */
     end->status =

@@ -19,6 +19,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/keeper/outlook.c \
 	runtime/keeper/pace.c \
 	runtime/keeper/reach.c \
+	runtime/keeper/relay.c \
 	runtime/keeper/roster.c \
 	runtime/keeper/tend.c \
 	runtime/keeper/verdict.c \

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/answer.h"
 #include "base/clock.h"
 #include "base/net.h"
 #include "keeper/keeper_impl.h"
@@ -178,12 +179,10 @@ int dt_reach_next(const struct dt_keeper_options *options,
                         dt_handshake_error(errno));
 }
 
-/* Asks srun's host where no keeper listens: hardly anything does at this port,
- * which the kernel says.
- */
+/* Asks srun's host, where no keeper listens. */
 static bool answers_for_srun(const struct dt_keeper_options *options)
 {
-    struct dt_wire_row row = {.hello.port = 9};
+    struct dt_wire_row row = {.hello.port = DT_ANSWER_PORT};
     snprintf(row.address, sizeof(row.address), "%s", options->srun_address);
     return !dt_host_is_silent(&row);
 }
@@ -214,4 +213,17 @@ bool dt_reach_lost_srun(const struct dt_keeper_options *options,
         return roster->hears_srun && !answers_for_srun(options);
     const int lost = dt_roster_find_lost(roster, node);
     return lost >= 0 && dt_host_is_silent(&roster->rows[lost]);
+}
+
+bool dt_reach_misses_srun(const struct dt_keeper_options *options,
+                          const struct dt_roster *roster)
+{
+    const char *node = options->srun_node;
+    bool lost = false;
+    for (int i = 0; node && i < roster->count; i++)
+        if (!dt_roster_has(roster, i))
+            lost = true;
+        else if (strcmp(roster->hosts[i], node) == 0)
+            return false;
+    return lost;
 }

@@ -284,6 +284,29 @@ job_is() {
     dt_wait_for 20 job_is JobState=COMPLETED
 }
 
+# link NODE HEAD_MAC NODE_MAC: the ends of its link send to these addresses; what
+# is sent to others is lost, and nobody hears of it.
+link() {
+    dt_run ip neigh replace "10.11.12.$1" lladdr "$3" dev "n$1" nud permanent
+    dt_run --node "n$1" ip neigh replace 10.11.12.254 lladdr "$2" dev eth0 \
+        nud permanent
+}
+
+@test "a link of the host of srun fails for a while: the run ends well" {
+    touch "$BATS_TEST_TMPDIR/killed"
+    batch flap "$TWO, spares: 1"
+    link 1 02:00:00:00:00:00 02:00:00:00:00:00
+    dt_wait_for 40 eval '! no_workers n3' # after 5 s, and some more
+    link 1 02:00:0a:0b:0d:01 02:00:0a:0b:0c:01
+    dt_wait_for 90 grep "^next: " flap.log || { cat flap.log && false; }
+    cat flap.log
+    grep "^next: 0" flap.log
+    grep "node n1, rank 0, rank 1, is lost: .*: node n3 takes its place" flap.log
+    (($(losses flap | wc -l) == 20))
+    dt_lines 20 "^step" flap.log
+    dt_wait_for 20 job_is JobState=COMPLETED
+}
+
 @test "when the batch host and srun are lost, the run ends, and then the job" {
     batch host "$TWO, spares: 1"
     cut_off n1

@@ -122,6 +122,7 @@ check_PROGRAMS += \
 	tests/unit/keeper/test_keepers \
 	tests/unit/keeper/test_nodes \
 	tests/unit/keeper/test_pace \
+	tests/unit/keeper/test_relay \
 	tests/unit/keeper/test_roster \
 	tests/unit/keeper/test_verdict \
 	tests/unit/launch/test_join \

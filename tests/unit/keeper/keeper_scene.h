@@ -31,7 +31,8 @@ struct scene {
     char port[16];
     char *argv[3];
     struct dt_keeper_options options;
-    char said[256]; /* the file that all processes write to */
+    char said[256]; /* the file that all processes write to, */
+    int pipe;       /* or a pipe; 0: none */
     pid_t pids[SCENE_MOST];
     int statuses[SCENE_MOST]; /* as from waitpid */
     char text[1 << 16];       /* that they have said */
@@ -46,15 +47,15 @@ static inline unsigned scene_free_port(void)
     return port;
 }
 
-/* A step of `size` tasks whose workers run a script; $W is the directory of
- * this test, and LIFE how often the workers were started again.
+/* Workers run a script; $W is the directory of this test, and LIFE how often
+ * they were started again.
  */
-static inline void scene_open(struct scene *s, int size, const char *script)
+static inline void scene_script(struct scene *s, const char *script)
 {
     static char program[256];
     static int count;
     char name[32], text[4096];
-    snprintf(name, sizeof(name), "script%d", count);
+    snprintf(name, sizeof(name), "script%d", count++);
     int n = snprintf(text, sizeof(text),
                      "#!/bin/sh\nLIFE=$TORCHELASTIC_RESTART_COUNT\n"
                      "R=$SLURM_PROCID\nexport R\n%s\n",
@@ -62,15 +63,23 @@ static inline void scene_open(struct scene *s, int size, const char *script)
     snprintf(program, sizeof(program), "%s",
              scratch_write(name, text, (size_t)n));
     assert_int_equal(chmod(program, 0755), 0);
+    s->argv[0] = program;
+}
+
+/* A step of `size` tasks. */
+static inline void scene_open(struct scene *s, int size, const char *script)
+{
+    static int count;
+    char name[32];
     *s = (struct scene){
         .size = size,
-        .argv = {program},
         .options = {.max_restarts = 3,
                     .spent = "the allowed restarts are used up",
                     .timeout_ms = 60000,
                     .beat_ms = 1000,
                     .secret = "5ec7e7"},
     };
+    scene_script(s, script);
     snprintf(name, sizeof(name), "said%d", count++);
     snprintf(s->said, sizeof(s->said), "%s", scratch_write(name, "", 0));
     snprintf(s->port, sizeof(s->port), "%u", scene_free_port());
@@ -102,7 +111,8 @@ static inline void scene_task(const struct scene *s, int rank)
     struct dt_error err;
     setpgid(0, 0);
     signal(SIGINT, SIG_DFL); /* a check in the background ignores it */
-    int fd = open(s->said, O_WRONLY | O_APPEND | O_CLOEXEC);
+    int fd = s->pipe ? fcntl(s->pipe, F_DUPFD_CLOEXEC, 3)
+                     : open(s->said, O_WRONLY | O_APPEND | O_CLOEXEC);
     dup2(fd, STDERR_FILENO);
     dup2(fd, STDOUT_FILENO);
     scene_set("SLURM_PROCID", rank);

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -427,7 +428,6 @@ static void the_host_of_srun_stays_in_its_job(void **state)
     has("left out: n2.\n", 1);
 }
 
-/* What workers say then goes nowhere. */
 static void without_srun_the_last_leader_ends_the_job(void **state)
 {
     char step[DT_EPOCH_STEP_BYTES];
@@ -438,7 +438,7 @@ static void without_srun_the_last_leader_ends_the_job(void **state)
     lose(0);
     end_step();
     expect((int[]){SIGKILL, 0, 0});
-    has("life 1: ", 0);
+    has("life 1: ", 2);
     assert_string_equal(read_job_end(), "0.");
     /* nobody knows whether others go on */
     open_srun(2, "other");
@@ -565,6 +565,56 @@ static void srun_may_be_on_a_node_of_others(void **state)
     }
 }
 
+static void await_file(const char *name, int rank)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/%s%d", scratch_root, name, rank);
+    for (int i = 0; access(path, F_OK) < 0; i++) {
+        assert_true(i < 6000);
+        dt_clock_sleep(0.01);
+    }
+}
+
+/* The link of its host fails, and slurmstepd takes no more than the pipe holds,
+ * to which the script of life 1 prints ten times as much. Then it is back.
+ */
+static void a_step_whose_srun_comes_back_ends_as_it_has_ended(void **state)
+{
+    int ends[2];
+    size_t used = 0;
+    (void)state;
+    silent = false;
+    open_srun(3, "flap");
+    scene.options.token = "70ce4";
+    scene_script(&scene, "touch $W/flap$LIFE$R\n"
+                         "[ $LIFE = 1 ] || exec sleep 1000\n"
+                         "yes 123456789 | head -c 655360\n"
+                         "touch $W/full$R");
+    assert_int_equal(pipe(ends), 0);
+    scene.pipe = ends[1];
+    scene_start(&scene);
+    close(ends[1]);
+    for (int rank = 0; rank < 3; rank++)
+        await_file("flap0", rank);
+    lose(0);
+    for (int rank = 1; rank < 3; rank++)
+        await_file("full", rank);
+    for (ssize_t n; (n = read(ends[0], scene.text + used,
+                              sizeof(scene.text) - 1 - used)) > 0;) {
+        used += (size_t)n;
+        if (used > sizeof(scene.text) / 2) {
+            memmove(scene.text, scene.text + used - 4096, 4096);
+            used = 4096;
+        }
+    }
+    close(ends[0]);
+    scene.text[used] = '\0';
+    has("disttrain: record: 70ce4 verdict 0 1\n", 1);
+    end_step();
+    expect((int[]){SIGKILL, 0, 0});
+    assert_string_equal(read_job_end(), "");
+}
+
 static void who_is_told_to_end_is_not_replaced(void **state)
 {
     (void)state;
@@ -599,6 +649,7 @@ int main(void)
         cmocka_unit_test(the_signal_before_the_limit_is_told),
         cmocka_unit_test(the_last_part_that_steps_aside_ends_the_job),
         cmocka_unit_test(srun_may_be_on_a_node_of_others),
+        cmocka_unit_test(a_step_whose_srun_comes_back_ends_as_it_has_ended),
         cmocka_unit_test(who_is_told_to_end_is_not_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
