@@ -333,6 +333,7 @@ struct dt_ending {
 
 /* The history of a step; begin with {0}. */
 struct dt_verdict {
+    bool asked; /* a signal has told a task of the last life to end */
     int restarts;
     long best;                     /* the furthest step so far */
     long fruitless;                /* restarts since that step */

@@ -127,11 +127,14 @@ static void give_up(struct dt_leader *l, const char *have)
 }
 
 /* Ends the step, which only a part with most votes may do: srun ends the others
- * with it. Nor may it where a leader before has perhaps decided otherwise.
+ * with it. Nor may it where a leader before has perhaps decided otherwise. A
+ * step that was told to end nobody goes on with: half of the votes are enough.
  */
 static void end_step(struct dt_leader *l, const struct dt_wire_down *cause)
 {
-    if (l->roster.ballot < 0 && dt_agree_quorum(&l->roster) == DT_QUORUM_MORE)
+    const enum dt_quorum quorum = dt_agree_quorum(&l->roster);
+    if (l->verdict.asked ? quorum != DT_QUORUM_LESS
+                         : quorum == DT_QUORUM_MORE && l->roster.ballot < 0)
         dt_life_end(l, cause);
     else
         give_up(l, "hear each other here");

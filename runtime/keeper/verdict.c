@@ -111,9 +111,9 @@ bool dt_verdict_restart(struct dt_verdict *verdict,
 {
     const struct dt_ending *cause = dt_ending_cause(endings, count);
     const struct dt_wire_down before = verdict->cause;
-    bool asked = false;
+    verdict->asked = false;
     for (int i = 0; i < count; i++) {
-        asked |= endings[i].down.asked;
+        verdict->asked |= endings[i].down.asked;
         if (endings[i].down.step > verdict->best) {
             verdict->best = endings[i].down.step;
             verdict->fruitless = 0;
@@ -121,7 +121,12 @@ bool dt_verdict_restart(struct dt_verdict *verdict,
     }
     *why = NULL;
     verdict->cause = cause ? cause->down : endings[0].down;
-    if ((!cause && !gone) || asked ||
+    if (verdict->asked && gone && (!cause || cause->lost)) {
+        verdict->cause.status = EX_TEMPFAIL << 8;
+        *why = "the step was told to end";
+        return false;
+    }
+    if ((!cause && !gone) || verdict->asked ||
         (cause && WIFEXITED(cause->down.status) &&
          is_final(WEXITSTATUS(cause->down.status), options->trains)))
         return false;

@@ -615,6 +615,41 @@ static void a_step_whose_srun_comes_back_ends_as_it_has_ended(void **state)
     assert_string_equal(read_job_end(), "");
 }
 
+/* The leader is stopped, so that it sees both at once. */
+static void who_is_told_to_end_without_a_node_asks_for_a_requeue(void **state)
+{
+    static const struct {
+        int size, lost, status;
+    } cases[] = {
+        {2, 1, EX_TEMPFAIL}, {3, 1, EX_TEMPFAIL}, {3, 2, EX_UNAVAILABLE}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        const int size = cases[i].size, left = size - cases[i].lost;
+        char verdict[64];
+        open_step(size, 1, 0, 1);
+        scene.options.token = "70ce4";
+        scene_script(&scene, "trap 'exit 75' TERM\necho life 0: up\n"
+                             "while :; do sleep 0.02; done");
+        start_step(size);
+        assert_int_equal(kill(scene.pids[0], SIGSTOP), 0);
+        for (int task = left; task < size; task++) {
+            lose(task);
+            scene_join(&scene, task);
+            scene.pids[task] = 0;
+        }
+        for (int task = 0; task < left; task++)
+            assert_int_equal(kill(-scene.pids[task], SIGTERM), 0);
+        assert_int_equal(kill(scene.pids[0], SIGCONT), 0);
+        end_step();
+        for (int task = 0; task < left; task++)
+            scene_expect(&scene, task, cases[i].status << 8);
+        snprintf(verdict, sizeof(verdict), "record: 70ce4 verdict 75 %d\n",
+                 cases[i].lost);
+        has(verdict, cases[i].status == EX_TEMPFAIL);
+        has("is lost: Connection reset by peer: the step was told to end\n", 1);
+    }
+}
+
 static void who_is_told_to_end_is_not_replaced(void **state)
 {
     (void)state;
@@ -650,6 +685,7 @@ int main(void)
         cmocka_unit_test(the_last_part_that_steps_aside_ends_the_job),
         cmocka_unit_test(srun_may_be_on_a_node_of_others),
         cmocka_unit_test(a_step_whose_srun_comes_back_ends_as_it_has_ended),
+        cmocka_unit_test(who_is_told_to_end_without_a_node_asks_for_a_requeue),
         cmocka_unit_test(who_is_told_to_end_is_not_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
