@@ -175,7 +175,7 @@ void dt_job_nodes_ask(struct dt_job_nodes *nodes, double now)
     for (int i = 0; i < nodes->count; i++) {
         struct dt_job_node *node = &nodes->node[i];
         drop_question(node);
-        if (!node->lost && node->address.any.sa_family != AF_UNSPEC &&
+        if (!node->left_out && node->address.any.sa_family != AF_UNSPEC &&
             i % turns == nodes->turn)
             ask(node, now);
     }
@@ -187,11 +187,11 @@ int dt_job_nodes_judge(struct dt_job_nodes *nodes, double now)
     int lost = 0;
     for (int i = 0; i < nodes->count; i++) {
         struct dt_job_node *node = &nodes->node[i];
-        if (node->lost || node->heard == 0 ||
-            now - node->heard < nodes->silence_s)
+        const bool was = node->lost;
+        if (node->left_out || node->heard == 0)
             continue;
-        node->lost = true;
-        lost++;
+        node->lost = now - node->heard >= nodes->silence_s;
+        lost += node->lost && !was;
     }
     return lost;
 }
@@ -260,11 +260,11 @@ int dt_job_nodes_ask_slurm(struct dt_job_nodes *nodes, const char *job)
     return lost;
 }
 
-bool dt_job_nodes_are_out(const struct dt_job_nodes *nodes, const char *job)
+int dt_job_nodes_are_out(const struct dt_job_nodes *nodes, const char *job)
 {
     char *names = ask_names(job);
-    bool out = names != NULL;
-    for (int i = 0; i < nodes->count && out; i++)
+    int out = names ? 1 : -1;
+    for (int i = 0; i < nodes->count && out > 0; i++)
         out = !nodes->node[i].lost || !has_line(names, nodes->node[i].name);
     free(names);
     return out;

@@ -45,8 +45,8 @@ int dt_job_nodes_init(struct dt_job_nodes *nodes, const char *list,
                       double silence_s, struct dt_error *err);
 void dt_job_nodes_fini(struct dt_job_nodes *nodes);
 
-/* Asks the nodes that are not lost; does not wait. Call it once a second: a
- * question that has not been answered by then is dropped. `now` is of
+/* Asks the nodes that were not left out; does not wait. Call it once a second:
+ * a question that has not been answered by then is dropped. `now` is of
  * dt_clock_now, here and below.
  */
 void dt_job_nodes_ask(struct dt_job_nodes *nodes, double now);
@@ -54,8 +54,8 @@ void dt_job_nodes_ask(struct dt_job_nodes *nodes, double now);
 /* Takes the answers that have come. */
 void dt_job_nodes_take(struct dt_job_nodes *nodes, double now);
 
-/* Notes the nodes that have been silent for too long as lost. Returns how many
- * of them were not before.
+/* Notes the nodes that have been silent for too long as lost, and others that
+ * were not left out as not. Returns how many of the lost ones were not before.
  */
 int dt_job_nodes_judge(struct dt_job_nodes *nodes, double now);
 
@@ -67,10 +67,10 @@ bool dt_job_nodes_known(const struct dt_job_nodes *nodes, double since);
  */
 int dt_job_nodes_ask_slurm(struct dt_job_nodes *nodes, const char *job);
 
-/* Whether job `job` has none of the lost nodes any more, according to Slurm, if
- * it answers within some seconds.
+/* Whether job `job` has none of the lost nodes any more, according to Slurm: 1,
+ * 0; -1: it does not answer within some seconds.
  */
-bool dt_job_nodes_are_out(const struct dt_job_nodes *nodes, const char *job);
+int dt_job_nodes_are_out(const struct dt_job_nodes *nodes, const char *job);
 
 /* Takes the lost nodes out of job `job`, as its user. Waits up to half a
  * minute. -1: EX_UNAVAILABLE, with what becomes of the job; EX_OSERR.

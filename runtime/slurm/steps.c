@@ -285,16 +285,28 @@ static void shrink_job(const struct steps *s)
 }
 
 /* Keepers have time to go on without a node. When they do, they take it out of
- * the job, which nobody else may do before.
+ * the job, which nobody else may do before, and nobody can while Slurm does not
+ * answer. 1: they may still do it; 0: they have; -1: they do not.
  */
-static bool may_mend(struct steps *s)
+static int watch_keepers(struct steps *s)
 {
-    const double now = dt_clock_now();
     if (!dt_job_outlives(s->conf) || s->srun <= 0)
-        return false;
-    if (s->lost == 0)
+        return -1;
+    const int out = dt_job_nodes_are_out(&s->nodes, s->job);
+    const double now = dt_clock_now();
+    if (s->lost == 0 || out < 0)
         s->lost = now;
-    return now < s->lost + MEND_S;
+    return out > 0 ? 0 : now < s->lost + MEND_S ? 1 : -1;
+}
+
+/* Says what was not said of a node yet. */
+static void tell(struct dt_job_node *node)
+{
+    if (node->lost && !node->told)
+        say("node %s%s is lost", node->name, node->in_step ? "" : ", a spare,");
+    if (!node->lost && node->told)
+        say("node %s answers again", node->name);
+    node->told = node->lost;
 }
 
 /* Ends the step if it has lost a node, and takes lost nodes out of the job. */
@@ -303,23 +315,19 @@ static void leave_out_lost(struct steps *s)
     bool any = false, of_step = false;
     for (int i = 0; i < s->nodes.count; i++) {
         struct dt_job_node *node = &s->nodes.node[i];
-        if (!node->lost || node->left_out)
+        if (node->left_out)
             continue;
-        if (!node->told)
-            say("node %s%s is lost", node->name,
-                node->in_step ? "" : ", a spare,");
-        node->told = any = true;
-        of_step |= node->in_step;
+        tell(node);
+        any |= node->lost;
+        of_step |= node->lost && node->in_step;
     }
-    if (of_step && may_mend(s)) {
-        if (!dt_job_nodes_are_out(&s->nodes, s->job))
-            return;
-    } else {
-        if (of_step && s->srun > 0)
-            end_step(s);
-        if (any)
-            shrink_job(s);
-    }
+    const int mends = of_step ? watch_keepers(s) : -1;
+    if (mends > 0)
+        return;
+    if (mends < 0 && of_step && s->srun > 0)
+        end_step(s);
+    if (mends < 0 && any)
+        shrink_job(s);
     for (int i = 0; i < s->nodes.count; i++)
         s->nodes.node[i].left_out = s->nodes.node[i].lost;
     s->lost = 0;

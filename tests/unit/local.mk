@@ -193,6 +193,7 @@ check_PROGRAMS += \
 	tests/unit/segment/test_board \
 	tests/unit/segment/test_segment \
 	tests/unit/slurm/test_job_nodes \
+	tests/unit/slurm/test_steps \
 	tests/unit/slurm/test_submission \
 	tests/unit/template/test_template \
 	tests/unit/tensor/test_half \
