@@ -73,6 +73,7 @@ check_PROGRAMS += \
 	tests/unit/conf/test_conf_sampled \
 	tests/unit/conf/test_conf_training \
 	tests/unit/conf/test_conf_values \
+	tests/unit/console/test_await \
 	tests/unit/console/test_connected \
 	tests/unit/console/test_console \
 	tests/unit/console/test_console_event \
