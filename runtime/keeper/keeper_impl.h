@@ -342,6 +342,17 @@ struct dt_verdict {
     size_t loss_count;
 };
 
+/* The signals that ask a task to end. Slurm signals the worker, too: the keeper
+ * only has to know of it.
+ */
+enum { DT_KEEPER_ASKING = 5 };
+extern const int dt_keeper_asking[DT_KEEPER_ASKING];
+
+/* Whether a worker has ended by such a signal, which may reach it before it
+ * reaches its keeper.
+ */
+bool dt_ended_as_asked(int status);
+
 /* Whether a worker has done its work, or was stopped in order. */
 bool dt_ended_well(int status);
 
@@ -754,12 +765,6 @@ void dt_keeper_leave(struct dt_keeper *keeper);
 void dt_keeper_mind_srun(struct dt_keeper *keeper);
 
 /* --- tend.c: a keeper and its worker --- */
-
-/* The signals that ask a task to end. Slurm signals the worker, too: the keeper
- * only has to know of it.
- */
-enum { DT_KEEPER_ASKING = 5 };
-extern const int dt_keeper_asking[DT_KEEPER_ASKING];
 
 /* Tells the leader that the worker has ended: as noted; now, with this status
  * as from waitpid.

@@ -15,20 +15,6 @@
 
 enum { STOP_MS = 2000 /* for a worker to end by itself, once it is to end */ };
 
-const int dt_keeper_asking[DT_KEEPER_ASKING] = {SIGTERM, SIGINT, SIGHUP,
-                                                SIGUSR1, SIGUSR2};
-
-/* Whether the worker has ended by a signal of those, which may reach it before
- * it reaches this process.
- */
-static bool is_asking(int status)
-{
-    for (int i = 0; i < DT_KEEPER_ASKING; i++)
-        if (WIFSIGNALED(status) && WTERMSIG(status) == dt_keeper_asking[i])
-            return true;
-    return false;
-}
-
 void dt_keeper_tell_down(struct dt_keeper *k)
 {
     k->down.free = dt_worker_find_port(k->options);
@@ -43,7 +29,7 @@ static void note_down(struct dt_keeper *k, int status)
     k->down = (struct dt_wire_down){
         .step = dt_board_step(k->worker.board),
         .status = status,
-        .asked = k->asked || (!stopped && is_asking(status)),
+        .asked = k->asked || (!stopped && dt_ended_as_asked(status)),
         .stopped = stopped,
         .starved = !stopped && dt_worker_starved(&k->worker, status),
     };

@@ -31,6 +31,17 @@ static bool is_final(int code, bool trains)
     }
 }
 
+const int dt_keeper_asking[DT_KEEPER_ASKING] = {SIGTERM, SIGINT, SIGHUP,
+                                                SIGUSR1, SIGUSR2};
+
+bool dt_ended_as_asked(int status)
+{
+    for (int i = 0; i < DT_KEEPER_ASKING; i++)
+        if (WIFSIGNALED(status) && WTERMSIG(status) == dt_keeper_asking[i])
+            return true;
+    return false;
+}
+
 bool dt_ended_well(int status)
 {
     return WIFEXITED(status) &&
@@ -121,6 +132,10 @@ bool dt_verdict_restart(struct dt_verdict *verdict,
     }
     *why = NULL;
     verdict->cause = cause ? cause->down : endings[0].down;
+    if (verdict->asked && cause && options->trains &&
+        dt_ended_as_asked(cause->down.status))
+        verdict->cause.status = EX_TEMPFAIL
+                                << 8; /* it has not begun to train */
     if (verdict->asked && gone && (!cause || cause->lost)) {
         verdict->cause.status = EX_TEMPFAIL << 8;
         *why = "the step was told to end";

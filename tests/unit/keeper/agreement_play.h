@@ -114,8 +114,6 @@ static bool is_gone(int id)
 
 /* --- in the place of tend.c, errand.c and elect.c --- */
 
-const int dt_keeper_asking[DT_KEEPER_ASKING] = {0};
-
 static struct actor *actor_of(struct dt_keeper *k)
 {
     return &play.all[k->id];

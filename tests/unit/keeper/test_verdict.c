@@ -126,6 +126,23 @@ static void who_was_asked_to_end_is_not_started_again(void **state)
     assert_true(restarts(&v, &command, e, &why));
 }
 
+/* While its keepers look for other nodes, too, or before it hears signals. */
+static void training_that_was_asked_to_end_goes_back_into_the_queue(
+    void **state)
+{
+    struct dt_verdict v = {0};
+    const char *why = "";
+    struct endings e = ends(SIGUSR1, SIGUSR1, SIGUSR1, -1);
+    (void)state;
+    e.all[0].down.asked = 1;
+    assert_false(restarts(&v, &training, e, &why));
+    assert_int_equal(v.cause.status, EXIT(EX_TEMPFAIL));
+    for (int r = 0; r < RANKS; r++)
+        e.all[r].down.status = SIGKILL; /* by somebody else */
+    assert_false(restarts(&v, &training, e, &why));
+    assert_int_equal(v.cause.status, SIGKILL);
+}
+
 static void errors_that_another_try_would_not_change_are_not_tried(void **state)
 {
     static const int final[] = {EX_USAGE,     EX_DATAERR,  EX_NOINPUT,
@@ -316,6 +333,8 @@ int main(void)
         cmocka_unit_test(an_end_is_told_with_rank_host_and_step),
         cmocka_unit_test(who_has_done_its_work_is_not_started_again),
         cmocka_unit_test(who_was_asked_to_end_is_not_started_again),
+        cmocka_unit_test(
+            training_that_was_asked_to_end_goes_back_into_the_queue),
         cmocka_unit_test(
             errors_that_another_try_would_not_change_are_not_tried),
         cmocka_unit_test(max_restarts_counts_those_without_a_new_step),
