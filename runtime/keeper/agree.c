@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "keeper/keeper_impl.h"
+#include "base/siphash.h"
+#include "keeper/agree.h"
+#include "keeper/roster.h"
 
 enum dt_quorum dt_quorum(int live, int all)
 {

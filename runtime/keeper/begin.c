@@ -10,7 +10,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "keeper/keeper_impl.h"
+#include "keeper/agree.h"
+#include "keeper/fence.h"
+#include "keeper/leader.h"
+#include "keeper/outlook.h"
+#include "keeper/pace.h"
+#include "keeper/roster.h"
+#include "keeper/verdict.h"
 
 enum { FIRST_MS = 500 /* by which the cause ends before the others */ };
 

@@ -21,7 +21,8 @@
 #include "base/clock.h"
 #include "base/epoch.h"
 #include "base/file.h"
-#include "keeper/keeper_impl.h"
+#include "base/siphash.h"
+#include "keeper/agree.h"
 
 enum {
     LINE_BYTES = DT_EPOCH_PROPOSAL_BYTES + 1,

@@ -6,6 +6,9 @@
 
 #include "base/clock.h"
 #include "keeper/keeper_impl.h"
+#include "keeper/leader.h"
+#include "keeper/reach.h"
+#include "keeper/roster.h"
 
 /* A keeper without one of its own node neither leads nor follows: the others
  * would wait for the node in vain.

@@ -6,10 +6,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdint.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "keeper/keeper_impl.h"
+#include "keeper/errand.h"
 
 int dt_errand_start(struct dt_errand *errand, dt_errand_f *run,
                     const void *context)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "keeper/keeper_impl.h"
+#include "keeper/fence.h"
 
 int dt_fence_init(struct dt_fence *fence, int size)
 {

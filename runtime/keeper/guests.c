@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/net.h"
-#include "keeper/keeper_impl.h"
+#include "keeper/guests.h"
 
 enum { GUEST_S = 5 }; /* for a proof */
 

@@ -8,6 +8,9 @@
 
 #include "base/clock.h"
 #include "keeper/keeper_impl.h"
+#include "keeper/outlook.h"
+#include "keeper/roster.h"
+#include "keeper/worker.h"
 
 /* Notes who is where. */
 static int take_table(struct dt_keeper *k,

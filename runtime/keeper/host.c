@@ -7,7 +7,7 @@
 
 #include "base/answer.h"
 #include "base/clock.h"
-#include "keeper/keeper_impl.h"
+#include "keeper/reach.h"
 
 enum {
     TRIES = 3, /* a packet may be lost by chance */

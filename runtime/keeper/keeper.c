@@ -17,7 +17,14 @@
 #include "base/clock.h"
 #include "base/proc.h"
 #include "contract/variables.h"
+#include "keeper/keeper.h"
 #include "keeper/keeper_impl.h"
+#include "keeper/leader.h"
+#include "keeper/reach.h"
+#include "keeper/relay.h"
+#include "keeper/roster.h"
+#include "keeper/verdict.h"
+#include "keeper/worker.h"
 
 enum {
     RELAY_FD = 3,

@@ -16,7 +16,16 @@
 
 #include "base/clock.h"
 #include "base/net.h"
-#include "keeper/keeper_impl.h"
+#include "keeper/agree.h"
+#include "keeper/errand.h"
+#include "keeper/fence.h"
+#include "keeper/guests.h"
+#include "keeper/leader.h"
+#include "keeper/outlook.h"
+#include "keeper/pace.h"
+#include "keeper/reach.h"
+#include "keeper/roster.h"
+#include "keeper/verdict.h"
 
 enum {
     DRAIN_S = 2,

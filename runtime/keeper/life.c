@@ -15,7 +15,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "keeper/keeper_impl.h"
+#include "keeper/agree.h"
+#include "keeper/errand.h"
+#include "keeper/leader.h"
+#include "keeper/outlook.h"
+#include "keeper/roster.h"
+#include "keeper/verdict.h"
 
 enum {
     STOP_S = 10, /* for workers to end, which are killed before */

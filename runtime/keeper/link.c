@@ -14,7 +14,13 @@
 
 #include "base/clock.h"
 #include "base/proc.h"
+#include "keeper/guests.h"
 #include "keeper/keeper_impl.h"
+#include "keeper/leader.h"
+#include "keeper/outlook.h"
+#include "keeper/reach.h"
+#include "keeper/relay.h"
+#include "keeper/worker.h"
 
 enum { SPARE_FDS = 32 /* of the keeper itself */ };
 
@@ -109,6 +115,13 @@ int dt_keeper_say_hello(struct dt_keeper *k, struct dt_error *err)
     dt_keeper_tell(k, DT_WIRE_HELLO, &k->hello, sizeof(k->hello), tail, bytes);
     free(tail);
     return 0;
+}
+
+void dt_keeper_mind_srun(struct dt_keeper *k)
+{
+    if (dt_reach_misses_srun(k->options, &k->roster) &&
+        dt_relay_open(&k->worker.relay) < 0)
+        fprintf(stderr, "disttrain: warning: pipe: %s\n", strerror(errno));
 }
 
 /* The others go on without this node, or end without a word. */

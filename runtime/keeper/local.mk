@@ -1,27 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
 runtime_libdisttrain_a_SOURCES += \
 	runtime/keeper/agree.c \
+	runtime/keeper/agree.h \
 	runtime/keeper/begin.c \
 	runtime/keeper/claim.c \
 	runtime/keeper/elect.c \
 	runtime/keeper/errand.c \
+	runtime/keeper/errand.h \
 	runtime/keeper/fence.c \
+	runtime/keeper/fence.h \
 	runtime/keeper/guests.c \
+	runtime/keeper/guests.h \
 	runtime/keeper/heed.c \
 	runtime/keeper/host.c \
 	runtime/keeper/keeper.c \
 	runtime/keeper/keeper.h \
 	runtime/keeper/keeper_impl.h \
+	runtime/keeper/keeper_options.h \
 	runtime/keeper/leader.c \
+	runtime/keeper/leader.h \
 	runtime/keeper/life.c \
 	runtime/keeper/link.c \
 	runtime/keeper/members.c \
 	runtime/keeper/outlook.c \
+	runtime/keeper/outlook.h \
 	runtime/keeper/pace.c \
+	runtime/keeper/pace.h \
 	runtime/keeper/reach.c \
+	runtime/keeper/reach.h \
 	runtime/keeper/relay.c \
+	runtime/keeper/relay.h \
 	runtime/keeper/roster.c \
+	runtime/keeper/roster.h \
 	runtime/keeper/tend.c \
 	runtime/keeper/verdict.c \
+	runtime/keeper/verdict.h \
 	runtime/keeper/worker.c \
+	runtime/keeper/worker.h \
 	# End of runtime/keeper

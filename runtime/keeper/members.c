@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "keeper/keeper_impl.h"
+#include "keeper/leader.h"
+#include "keeper/roster.h"
 
 void dt_leader_send(struct dt_leader *l, int id, enum dt_wire_type type,
                     const void *head, size_t head_bytes, const void *tail,

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "keeper/keeper_impl.h"
+#include "keeper/outlook.h"
+#include "keeper/roster.h"
 
 /* Without the losses. */
 static size_t fixed_bytes(const struct dt_roster *roster)

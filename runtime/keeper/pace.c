@@ -14,7 +14,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "keeper/keeper_impl.h"
+#include "keeper/pace.h"
+#include "keeper/verdict.h"
 
 int dt_pace_init(struct dt_pace *pace, int size)
 {

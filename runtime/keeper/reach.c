@@ -6,6 +6,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,8 @@
 #include "base/answer.h"
 #include "base/clock.h"
 #include "base/net.h"
-#include "keeper/keeper_impl.h"
+#include "keeper/reach.h"
+#include "keeper/roster.h"
 
 enum {
     RETRY_MS = 50, /* between two tries */

@@ -2,13 +2,12 @@
 /* relay.c - what a worker prints, when srun may not be there to take it */
 #include "config.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "keeper/keeper_impl.h"
+#include "keeper/relay.h"
 
 enum { TURNS = 32 /* reads at a time: more than a pipe holds */ };
 
@@ -111,11 +110,4 @@ void dt_relay_finish(struct dt_relay *relay, int rank, const char *host)
                 "are lost\n",
                 rank, host, relay->lost);
     relay->lost = 0;
-}
-
-void dt_keeper_mind_srun(struct dt_keeper *k)
-{
-    if (dt_reach_misses_srun(k->options, &k->roster) &&
-        dt_relay_open(&k->worker.relay) < 0)
-        fprintf(stderr, "disttrain: warning: pipe: %s\n", strerror(errno));
 }

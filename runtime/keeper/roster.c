@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "keeper/keeper_impl.h"
+#include "keeper/roster.h"
 
 int dt_roster_init(struct dt_roster *roster, int count)
 {

@@ -11,7 +11,14 @@
 
 #include "base/clock.h"
 #include "contract/variables.h"
+#include "keeper/agree.h"
+#include "keeper/errand.h"
 #include "keeper/keeper_impl.h"
+#include "keeper/reach.h"
+#include "keeper/relay.h"
+#include "keeper/roster.h"
+#include "keeper/verdict.h"
+#include "keeper/worker.h"
 
 enum { STOP_MS = 2000 /* for a worker to end by itself, once it is to end */ };
 

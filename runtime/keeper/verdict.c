@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "keeper/keeper_impl.h"
+#include "keeper/verdict.h"
 
 /* Exit statuses that another try would not change: those of `disttrain train`,
  * and those that shells and keepers give where there is no such program.

@@ -19,7 +19,8 @@
 #include "base/inherited.h"
 #include "base/net.h"
 #include "base/proc.h"
-#include "keeper/keeper_impl.h"
+#include "keeper/relay.h"
+#include "keeper/worker.h"
 
 enum {
     CANNOT_RUN = 126, /* the exit statuses of shells */

@@ -13,7 +13,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "keeper/agree.h"
+#include "keeper/errand.h"
 #include "keeper/keeper_impl.h"
+#include "keeper/leader.h"
+#include "keeper/roster.h"
+#include "keeper/worker.h"
 
 enum {
     MOST_NODES = 5,

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "keeper/keeper_impl.h"
+#include "keeper/agree.h"
 #include "tests/unit/disk.h"
 #include "tests/unit/scratch.h"
 

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "keeper/keeper_impl.h"
+#include "keeper/errand.h"
 
 static pid_t killed; /* the last one; 0: none */
 

@@ -23,7 +23,8 @@
 #include "base/clock.h"
 #include "base/net.h"
 #include "base/proc.h"
-#include "keeper/keeper_impl.h"
+#include "keeper/guests.h"
+#include "keeper/reach.h"
 #include "tests/unit/turned_clock.h"
 
 #define HOST "127.0.0.77" /* an address of this host that nobody else uses */

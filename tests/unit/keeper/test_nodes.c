@@ -13,7 +13,9 @@
 
 #include <cmocka.h>
 
+#include "keeper/agree.h"
 #include "keeper/keeper_impl.h"
+#include "keeper/reach.h"
 #include "tests/unit/count.h"
 #include "tests/unit/keeper/keeper_scene.h"
 

@@ -9,7 +9,8 @@
 
 #include <cmocka.h>
 
-#include "keeper/keeper_impl.h"
+#include "keeper/pace.h"
+#include "keeper/verdict.h"
 #include "tests/unit/turned_clock.h"
 
 enum { RANKS = 3 };

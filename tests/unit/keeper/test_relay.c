@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "keeper/keeper_impl.h"
+#include "keeper/relay.h"
 
 enum { FULL = 1 << 20 /* more than a pipe holds */ };
 

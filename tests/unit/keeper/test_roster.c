@@ -16,7 +16,8 @@
 
 #include <cmocka.h>
 
-#include "keeper/keeper_impl.h"
+#include "keeper/agree.h"
+#include "keeper/roster.h"
 #include "tests/unit/scratch.h"
 
 static struct dt_roster roster;

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "keeper/keeper_impl.h"
+#include "keeper/verdict.h"
 
 enum { RANKS = 3 };
 

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* keeper_options.h - what keepers are to keep, and how */
+#ifndef DT_KEEPER_KEEPER_OPTIONS_H
+#define DT_KEEPER_KEEPER_OPTIONS_H
+
+#include <stdbool.h>
+
+enum {
+    DT_KEEPER_BEAT_MS = 1000,
+    DT_KEEPER_LOST_BEATS = 15,    /* a busy host needs seconds */
+    DT_KEEPER_REPLACED_BEATS = 5, /* where an error costs a restart only */
+};
+
+/* How a step has ended, for its job. */
+struct dt_keeper_end {
+    int status; /* as a shell has it */
+    bool late;  /* options->last_signal came first */
+    double seconds;
+};
+
+struct dt_keeper_options {
+    char *const *argv; /* the worker's program and its arguments */
+    /* Those of a step of `size` ranks that began with `first`; NULL: it cannot
+     * have so many. NULL: argv, for any number.
+     */
+    char *const *(*argv_of)(void *context, int first, int size);
+    /* Takes nodes, "n2,n3", out of the job, in a child of its own; NULL: none
+     * has to.
+     */
+    int (*leave_out)(const char *nodes);
+    /* Ends the job for srun, whose node is lost: the step has ended. */
+    void (*end_job)(const struct dt_keeper_end *end);
+    int last_signal;  /* it is sent before the time limit; 0: none */
+    double silence_s; /* of srun's host, at least, before the job is ended */
+    const char *srun_node;    /* NULL: none of a job */
+    const char *srun_address; /* of that host; NULL: not known */
+    void *context;
+    const char *dir;    /* for the files of epochs, seen by all nodes; NULL:
+                           half of the nodes never go on */
+    bool replaces;      /* the step outlives its nodes */
+    int spares;         /* its last nodes, which have no ranks at first */
+    long least;         /* ranks with which it may go on; 0: as many as before
+                           only */
+    const char *token;  /* of the record about the end of the step; NULL: none
+                           is written */
+    bool trains;        /* it is `disttrain train`: it tells its step, and its
+                           exit status says whether another try is of use */
+    long max_restarts;  /* in a row, without a new step in between */
+    const char *spent;  /* told when no more are allowed */
+    int timeout_ms;     /* until all keepers have come */
+    int beat_ms;        /* from one beat to the next; who is not heard for
+                           DT_KEEPER_LOST_BEATS of them is lost, or, where
+                           it is replaced, DT_KEEPER_REPLACED_BEATS */
+    const char *secret; /* of the step, as srun's plugin has drawn it */
+};
+
+#endif /* DT_KEEPER_KEEPER_OPTIONS_H */

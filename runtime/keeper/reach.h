@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reach.h - from a keeper to the leader, and whether a host is lost */
+#ifndef DT_KEEPER_REACH_H
+#define DT_KEEPER_REACH_H
+
+#include "base/error.h"
+#include "base/handshake.h"
+#include "keeper/keeper_options.h"
+#include "keeper/roster.h"
+
+/* The token of keepers, from the secret of their step. */
+void dt_keeper_token(const char *secret, struct dt_token *token);
+
+/* After how many seconds of silence a keeper is lost. */
+double dt_keeper_silence(const struct dt_keeper_options *options);
+
+/* Connects to keeper 0 at MASTER_ADDR:MASTER_PORT within options->timeout_ms,
+ * and proves to be the keeper `id` of `count`. Returns the socket, which does
+ * not block. -1: EX_UNAVAILABLE; EX_TEMPFAIL if the descriptor `signals` became
+ * readable meanwhile.
+ */
+int dt_reach_leader(const struct dt_keeper_options *options, int id, int count,
+                    int signals, struct dt_error *err);
+
+/* The same for keeper `leader`, at its address in the roster. Who refuses a
+ * connection, or proves nothing within three silences, is not asked again.
+ */
+int dt_reach_next(const struct dt_keeper_options *options,
+                  const struct dt_roster *roster, int leader, int id,
+                  int signals, struct dt_error *err);
+
+/* Notes whether the kernel of srun's host answers, as far as it can be asked
+ * where no keeper is. Blocks as dt_host_is_silent.
+ */
+void dt_reach_hear_srun(const struct dt_keeper_options *options,
+                        struct dt_roster *roster);
+
+/* Whether the host of srun is lost: its node is, and its kernel, too; or, where
+ * no node of the step is on that host, its kernel alone, which used to answer.
+ * Blocks as dt_host_is_silent.
+ */
+bool dt_reach_lost_srun(const struct dt_keeper_options *options,
+                        const struct dt_roster *roster);
+
+/* Whether nodes are lost, and no keeper that is left is on the host of srun. */
+bool dt_reach_misses_srun(const struct dt_keeper_options *options,
+                          const struct dt_roster *roster);
+
+/* --- host.c: whether a host is lost, and not only the keepers there --- */
+
+/* Whether the kernel of a keeper's host answers neither where that listens, or
+ * has listened, nor where nobody does. Blocks for up to 1.5 s.
+ */
+bool dt_host_is_silent(const struct dt_wire_row *row);
+
+#endif /* DT_KEEPER_REACH_H */
