@@ -8,7 +8,7 @@
 
 static dtspank_options_take_f *take_value, *take_override;
 
-/* On a node the value is not used: srun has passed everything for the tasks in
+/* On a node nobody takes the value: srun has passed everything for the tasks in
  * the environment, and slurmstepd, which is root here, does not look at the
  * value.
  *
@@ -19,7 +19,8 @@ static dtspank_options_take_f *take_value, *take_override;
 static int on_disttrain(int val, const char *value, int remote)
 {
     (void)val;
-    if (!remote && take_value(value) != 0)
+    (void)remote;
+    if (take_value && take_value(value) != 0)
         exit(EXIT_FAILURE);
     return 0;
 }
@@ -27,7 +28,8 @@ static int on_disttrain(int val, const char *value, int remote)
 static int on_set(int val, const char *value, int remote)
 {
     (void)val;
-    if (!remote && take_override(value) != 0)
+    (void)remote;
+    if (take_override && take_override(value) != 0)
         exit(EXIT_FAILURE);
     return 0;
 }

@@ -34,8 +34,8 @@ typedef int dtspank_options_take_f(const char *value);
 
 /* Registers the option table; call it from slurm_spank_init, in every context.
  * srun, sbatch and salloc pass the values of --disttrain to `take`, and those
- * of --disttrain-set to `take_set`; if that fails, they exit. In a task, both
- * are NULL. Returns 0, or -1 after a message.
+ * of --disttrain-set to `take_set`; if that fails, they exit. In a task, and in
+ * an srun that takes nothing, both are NULL. Returns 0, or -1 after a message.
  */
 int dtspank_options_register(spank_t spank, dtspank_options_take_f *take,
                              dtspank_options_take_f *take_set);

@@ -30,6 +30,7 @@ static struct {
     struct dtspank_siteconf conf;
     struct dt_error runtime_error; /* of DISTTRAIN_RUNTIME; empty text: none */
     bool in_srun;                  /* rather than in sbatch or salloc */
+    bool is_session;               /* an srun that starts salloc's shell */
     bool in_job;                   /* started in an allocation */
     struct dtspank_argv argv;      /* as parsed in slurm_spank_init */
     int option;    /* index in main_argv, not yet confirmed; or 0 */
@@ -278,13 +279,28 @@ static void choose_runtime(void)
         dt_error_prefix(&submit.runtime_error, "DISTTRAIN_RUNTIME");
 }
 
+/* Whether it is the srun that salloc becomes with LaunchParameters=
+ * use_interactive_step. Its step is a shell and trains nothing, so this srun
+ * takes nothing from the config: its environment, with the option in it,
+ * is that of the session.
+ */
+static bool starts_session(void)
+{
+    int end = dtspank_argv_command(main_argc, main_argv);
+    return submit.in_srun &&
+           dtspank_argv_has(end, main_argv, '\0', "interactive");
+}
+
 int dtspank_submit_init(spank_t spank, int ac, char **av)
 {
     struct dt_error err;
     submit.in_srun = spank_context() == S_CTX_LOCAL;
+    submit.is_session = starts_session();
     submit.in_job = getenv("SLURM_JOB_ID") != NULL;
     if (dtspank_siteconf_parse(ac, av, &submit.conf, &err) != 0)
         return report_error(&err);
+    if (submit.is_session)
+        return dtspank_options_register(spank, NULL, NULL);
     if (dtspank_options_register(spank, dtspank_submit_option,
                                  dtspank_submit_override) != 0)
         return -1;
@@ -325,6 +341,8 @@ static int scan_overrides(void)
  */
 int dtspank_submit_prepare(void)
 {
+    if (submit.is_session)
+        return 0;
     submit.words = calloc((size_t)main_argc + 1, sizeof(*submit.words));
     if (!submit.words ||
         keep_string(&submit.preset, getenv(DTSPANK_PRESET)) != 0)

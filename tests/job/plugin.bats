@@ -43,9 +43,11 @@ echo RUNS=train
 path=$(readlink -f -- "$3" | tr -d '\n')
 echo "CONFIG=${path:-/}"
 echo "ENV FROM_CONFIG=one two"
+[ "${3##*/}" != kept.yaml ] || printf 'SRUN SLURM_DISTTRAIN_%s\n' \
+    SIGNAL=10@3600 PREFLIGHT=1 REQUEUE=1
 END
     chmod 755 "$WORK/show" "$WORK/disttrain"
-    touch "$WORK/c.yaml" "$WORK/d.yaml" "$WORK/bad.yaml"
+    touch "$WORK/c.yaml" "$WORK/d.yaml" "$WORK/kept.yaml" "$WORK/bad.yaml"
     dt_cluster_up --nodes 4 --cpus 4 --runtime "$WORK/disttrain" \
         --conf SchedulerParameters=batch_sched_delay=0,bf_interval=1
 }
@@ -367,17 +369,23 @@ srun -n1 -N1 echo waited; wait'
 - - - - - - -  show x"
 }
 
-@test "the interactive step of salloc passes the option on" {
+# session FILE: what stdin says, in salloc on the second cluster.
+session() {
+    timeout 60 "$DT_SRCDIR/contrib/devcluster" run --name "$DT_CLUSTER-b" \
+        --user root env SHELL=/bin/sh salloc --quiet -N2 -n2 --disttrain="$1"
+}
+
+@test "the interactive step of salloc only passes the option on" {
     second_cluster_srun --nodes 2 --conf LaunchParameters=use_interactive_step \
         --conf 'InteractiveStepOptions="--interactive --preserve-env $SHELL"' \
         -- true
-    echo "$WORK/show x; srun $WORK/show" >session
-    run -0 --separate-stderr timeout 60 "$DT_SRCDIR/contrib/devcluster" run \
-        --name "$DT_CLUSTER-b" --user root sh -c \
-        'SHELL=/bin/sh salloc -N2 -n2 --disttrain=c.yaml <session'
+    run -0 --separate-stderr session c.yaml <<<"$WORK/show x; srun $WORK/show"
     expect "- - - - - - - n1 show x
 0 2 0 1 0 0 n1 n1 show 
 1 2 0 1 1 1 n1 n2 show "
+    run -0 session kept.yaml <<<'env | grep -E "^(SLURM_DISTTRAIN|FROM|SLURM_KILL)"
+sleep 1; echo over'
+    [[ $output == over ]]
 }
 
 @test "a RANK that contradicts the step ends it with a message" {
