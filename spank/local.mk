@@ -16,6 +16,8 @@ spank_libdtspank_la_LDFLAGS = $(DT_LDFLAGS)
 spank_libdtspank_la_SOURCES = \
 	runtime/base/error.c \
 	runtime/base/error.h \
+	runtime/base/job_id.c \
+	runtime/base/job_id.h \
 	runtime/base/launcher.c \
 	runtime/base/launcher.h \
 	runtime/base/net.c \

@@ -27,6 +27,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/handshake.h \
 	runtime/base/inherited.c \
 	runtime/base/inherited.h \
+	runtime/base/job_id.c \
+	runtime/base/job_id.h \
 	runtime/base/json.c \
 	runtime/base/json.h \
 	runtime/base/kind.c \

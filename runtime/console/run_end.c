@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/child.h"
+#include "base/job_id.h"
 #include "base/secret.h"
 #include "console/console.h"
 #include "console/console_impl.h"
@@ -26,9 +27,9 @@
 
 static void set_now(const char *step, const char *text)
 {
-    char job[32];
-    snprintf(job, sizeof(job), "%.*s", (int)strcspn(step, "."), step);
-    dt_comment_set(job, text, TIMEOUT_S);
+    char job[DT_JOB_ID_BYTES];
+    if (dt_job_id(step, job))
+        dt_comment_set(job, text, TIMEOUT_S);
 }
 
 void dt_job_comment_set(struct dt_job_comment *comment, const char *step,

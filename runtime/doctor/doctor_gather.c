@@ -14,6 +14,7 @@
 
 #include "base/child.h"
 #include "base/clock.h"
+#include "base/job_id.h"
 #include "doctor/doctor_impl.h"
 
 /* --- the nodes --- */
@@ -57,10 +58,12 @@ static int ask_slurm(char *const argv[], char *text, struct dt_error *err)
 static int ask_nodes(struct dt_doctor_world *world, const char *job,
                      struct dt_error *err)
 {
-    char which[64];
+    char which[DT_JOB_ID_BYTES + 32], id[DT_JOB_ID_BYTES];
+    const char *step = strchr(job, '.');
     char *const argv[] = {"squeue", "--noheader", "--format=%N", which, NULL};
-    snprintf(which, sizeof(which), "--%s=%s",
-             strchr(job, '.') ? "steps" : "jobs", job);
+    dt_job_id(job, id);
+    snprintf(which, sizeof(which), "--%s=%s%.16s", step ? "steps" : "jobs", id,
+             step ? step : "");
     if (ask_slurm(argv, world->text, err) < 0)
         return -1;
     world->text[strcspn(world->text, "\n")] = '\0';

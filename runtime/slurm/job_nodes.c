@@ -14,6 +14,7 @@
 
 #include "base/answer.h"
 #include "base/child.h"
+#include "base/job_id.h"
 #include "base/log.h"
 #include "contract/comment.h"
 #include "contract/contract.h"
@@ -270,18 +271,6 @@ int dt_job_nodes_are_out(const struct dt_job_nodes *nodes, const char *job)
     return out;
 }
 
-bool dt_job_id(char job[DT_JOB_ID_BYTES])
-{
-    const char *id = getenv("SLURM_JOB_ID");
-    const char *array = getenv("SLURM_ARRAY_JOB_ID");
-    const char *task = getenv("SLURM_ARRAY_TASK_ID");
-    if (array && task)
-        snprintf(job, DT_JOB_ID_BYTES, "%s_%s", array, task);
-    else
-        snprintf(job, DT_JOB_ID_BYTES, "%s", id ? id : "");
-    return id != NULL;
-}
-
 /* scontrol leaves scripts behind that set variables to the new size. */
 static void remove_scripts(void)
 {
@@ -337,7 +326,7 @@ int dt_job_leave_out(const char *lost, struct dt_error *err)
     const char *list = getenv("SLURM_JOB_NODELIST");
     char job[DT_JOB_ID_BYTES];
     struct dt_job_nodes nodes;
-    if (!list || !dt_job_id(job))
+    if (!list || !dt_job_id(getenv("SLURM_JOB_ID"), job))
         return dt_error_set(err, EX_UNAVAILABLE, "this is no job of Slurm");
     int rc = list_nodes(&nodes, list, err);
     for (int i = 0; rc == 0 && i < nodes.count; i++)
@@ -448,7 +437,7 @@ int dt_job_end(bool requeue, const char *why, struct dt_error *err)
 {
     char job[DT_JOB_ID_BYTES];
     struct dt_error said = {.text = "Slurm refuses it"};
-    if (!dt_job_id(job))
+    if (!dt_job_id(getenv("SLURM_JOB_ID"), job))
         return dt_error_set(err, EX_UNAVAILABLE, "this is no job of Slurm");
     if (!is_running(job))
         return 0;

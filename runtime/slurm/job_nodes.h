@@ -78,13 +78,6 @@ int dt_job_nodes_are_out(const struct dt_job_nodes *nodes, const char *job);
 int dt_job_nodes_shrink(const struct dt_job_nodes *nodes, const char *job,
                         struct dt_error *err);
 
-enum { DT_JOB_ID_BYTES = 64 };
-
-/* Writes the job of this process, "12" or, in an array, "12_3": the number
- * alone may mean all jobs of it. False: there is none.
- */
-bool dt_job_id(char job[DT_JOB_ID_BYTES]);
-
 /* Returns how many nodes are not lost. */
 int dt_job_nodes_left(const struct dt_job_nodes *nodes);
 

@@ -26,6 +26,7 @@
 
 #include "base/child.h"
 #include "base/clock.h"
+#include "base/job_id.h"
 #include "contract/contract.h"
 #include "slurm/job_nodes.h"
 #include "slurm/slurm_impl.h"
@@ -439,7 +440,7 @@ static int steps_init(struct steps *s, struct dt_error *err)
 {
     const char *list = getenv("SLURM_JOB_NODELIST");
     unsigned char random[8] = {0};
-    if (!list || !dt_job_id(s->job))
+    if (!list || !dt_job_id(getenv("SLURM_JOB_ID"), s->job))
         return dt_error_set(err, EX_USAGE,
                             "only in a batch job: submit the script of "
                             "`disttrain sbatch`");

@@ -244,12 +244,12 @@ void dt_top_ask(const char *job, char *text, size_t size)
         return;
     }
     char *const argv[] = {"squeue", "--noheader", "--states=all",
-                          "--jobs", id,           "--format=%T",
+                          "--jobs", id,           "--format=%A %T",
                           NULL};
-    char *answer = ask_slurm(argv);
-    if (answer)
-        snprintf(state, sizeof(state), "%.*s", (int)strcspn(answer, "\n"),
-                 answer);
+    char *answer = ask_slurm(argv), *rest = answer, *line;
+    while ((line = strsep(&rest, "\n")) != NULL) /* of an array, all jobs */
+        if (strncmp(line, id, strlen(id)) == 0 && line[strlen(id)] == ' ')
+            snprintf(state, sizeof(state), "%s", line + strlen(id) + 1);
     if (!answer)
         snprintf(text, size, "squeue knows no job %s", id);
     else

@@ -22,6 +22,7 @@
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 
+#include "base/job_id.h"
 #include "contract/requeue_rule.h"
 #include "spank/srun/srun_impl.h"
 
@@ -30,21 +31,14 @@ static struct {
     int64_t start_ms;
     struct dt_requeue facts; /* of the job */
     uint32_t id;
-    char job[64]; /* "12" or, in an array, "12_3"; "": srun made its own
-                   * allocation
-                   */
+    char job[DT_JOB_ID_BYTES]; /* "": srun made its own allocation */
 } requeue;
 
 static void set_job(void)
 {
     const char *id = getenv("SLURM_JOB_ID");
-    const char *array = getenv("SLURM_ARRAY_JOB_ID");
-    const char *task = getenv("SLURM_ARRAY_TASK_ID");
     requeue.id = id ? (uint32_t)strtoul(id, NULL, 10) : 0;
-    if (array && task) /* the job ID alone can mean the whole array */
-        snprintf(requeue.job, sizeof(requeue.job), "%s_%s", array, task);
-    else
-        snprintf(requeue.job, sizeof(requeue.job), "%s", id ? id : "");
+    dt_job_id(id, requeue.job);
 }
 
 /* Whether the job has been cancelled: Slurm would requeue even a cancelled job

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/epoch.h"
+#include "base/job_id.h"
 #include "base/proc.h"
 #include "contract/contract.h"
 #include "run/dir/owner_impl.h"
@@ -42,9 +43,9 @@ static void read_word(char *to, size_t bytes, const char *path)
 
 void dt_owner_record_fill(struct dt_owner_record *record)
 {
-    char job[96], host[256] = "", space[64] = "";
+    char job[96], name[DT_JOB_ID_BYTES], host[256] = "", space[64] = "";
     const char *cluster = getenv("SLURM_CLUSTER_NAME");
-    const char *id = getenv("SLURM_JOB_ID");
+    const bool in_job = dt_job_id(getenv("SLURM_JOB_ID"), name);
     const char *restart = getenv("SLURM_RESTART_COUNT");
     unsigned char random[8] = {0};
     char epoch[32], of[DT_EPOCH_STEP_BYTES];
@@ -56,8 +57,8 @@ void dt_owner_record_fill(struct dt_owner_record *record)
     dt_proc_stat(&stat, "", getpid());
     *record =
         (struct dt_owner_record){.pid = getpid(), .start = stat.start_ticks};
-    snprintf(job, sizeof(job), "%s@%s", id ? id : "", cluster ? cluster : "");
-    copy_word(record->job, sizeof(record->job), id ? job : NULL);
+    snprintf(job, sizeof(job), "%s@%s", name, cluster ? cluster : "");
+    copy_word(record->job, sizeof(record->job), in_job ? job : NULL);
     copy_word(record->step, sizeof(record->step), getenv("SLURM_STEP_ID"));
     copy_word(record->restart, sizeof(record->restart),
               restart ? restart : "0");

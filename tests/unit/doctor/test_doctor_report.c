@@ -330,6 +330,16 @@ static void the_nodes_of_a_job_come_from_slurm(void **state)
     expect_world("8", "8", "n[3-4]",
                  "squeue --noheader --format=%N --jobs=8\n"
                  "scontrol show hostnames n[3-4]\n");
+    setenv("SLURM_ARRAY_JOB_ID", "7",
+           1); /* whose number is that of the array */
+    setenv("SLURM_ARRAY_TASK_ID", "2", 1);
+    expect_world("7.1", "7", "n[3-4]",
+                 "squeue --noheader --format=%N --steps=7_2.1\n"
+                 "scontrol show hostnames n[3-4]\n");
+    expect_world("8", "8", "n[3-4]",
+                 "squeue --noheader --format=%N --jobs=8\n"
+                 "scontrol show hostnames n[3-4]\n");
+    unsetenv("SLURM_ARRAY_JOB_ID");
     put_program("squeue", "");
     assert_int_equal(dt_doctor_world_init(&world, "9", &err), -1);
     assert_string_equal(err.text, "job 9 has no nodes");

@@ -151,6 +151,13 @@ static void the_refusal_names_the_job_to_cancel(void **state)
     assert_non_null(strstr(err.text, "; wait until it ends or cancel it "
                                      "(scancel 12), or name another"));
     dt_owner_release(first);
+    setenv("SLURM_ARRAY_JOB_ID", "12", 1); /* of which it is the last job */
+    setenv("SLURM_ARRAY_TASK_ID", "7", 1);
+    first = must_take(LONG);
+    assert_null(dt_owner_take(dir, LONG, NULL, &err));
+    assert_non_null(strstr(err.text, "(scancel 12_7), or name another"));
+    dt_owner_release(first);
+    unsetenv("SLURM_ARRAY_JOB_ID");
 }
 
 /* --- one that has ended --- */

@@ -216,7 +216,8 @@ static void fake_slurm(const char *squeue, const char *scontrol)
 static void a_silent_run_is_asked_of_slurm(void **state)
 {
     (void)state;
-    fake_slurm("echo COMPLETING", "exit 1");
+    fake_slurm("echo 124 FAILED; echo 123 COMPLETING; echo 1234 FAILED",
+               "exit 1"); /* an array */
     make_run(1, 65);
     assert_int_equal(top(NULL, write_run("silent")), 0);
     assert_non_null(strstr(out, "no news for 01:0"));
