@@ -23,6 +23,13 @@
 #define DTSPANK_JOB_OVERRIDES "_SLURM_SPANK_OPTION_disttrain_disttrain_set"
 #define DTSPANK_PRESET_OVERRIDES "SLURM_SPANK_" DTSPANK_JOB_OVERRIDES
 
+/* The value of the option that sbatch or salloc has given to the job, next to
+ * it: the sruns of that job have it, and jobs that the job submits do not. It
+ * is absent if the value came from the user's environment.
+ */
+#define DTSPANK_JOB_OWN "DISTTRAIN_JOB_OPTION"
+#define DTSPANK_PRESET_OWN "SLURM_SPANK_" DTSPANK_JOB_OWN
+
 /* The value that switches the plugin off. */
 #define DTSPANK_OFF "none"
 

@@ -291,6 +291,21 @@ static bool starts_session(void)
            dtspank_argv_has(end, main_argv, '\0', "interactive");
 }
 
+/* In sbatch and salloc within a job: removes the option of that job, which is
+ * for its own sruns. One that the user has put into the environment stays.
+ */
+static void forget_option_of_job(void)
+{
+    const char *own = getenv(DTSPANK_PRESET_OWN);
+    const char *preset = getenv(DTSPANK_PRESET);
+    if (!own)
+        return;
+    if (preset && strcmp(preset, own) == 0)
+        unsetenv(DTSPANK_PRESET);
+    unsetenv(DTSPANK_PRESET_OVERRIDES);
+    unsetenv(DTSPANK_PRESET_OWN);
+}
+
 int dtspank_submit_init(spank_t spank, int ac, char **av)
 {
     struct dt_error err;
@@ -305,6 +320,8 @@ int dtspank_submit_init(spank_t spank, int ac, char **av)
                                  dtspank_submit_override) != 0)
         return -1;
     choose_runtime();
+    if (!submit.in_srun)
+        forget_option_of_job();
     dtspank_change_keep();
     dtspank_inherited_forget_exported();
     dtspank_inherited_forget_private();
@@ -422,28 +439,39 @@ static int export_overrides(spank_t spank)
     return rc;
 }
 
-/* srun's tasks get the contract. sbatch and salloc only pass the file on, by
- * its absolute path because the job may change its directory: each srun of the
- * job checks the config again.
+/* sbatch and salloc only pass the file on, by its absolute path because the job
+ * may change its directory: each srun of the job checks the config again.
  */
+static int export_to_job(spank_t spank)
+{
+    const char *config = strcmp(submit.value, DTSPANK_NO_FILE) == 0
+                             ? DTSPANK_NO_FILE
+                             : submit.contract.config;
+    const bool own = !submit.preset || strcmp(submit.preset, submit.value) != 0;
+    dtspank_change_leave(&submit.contract);
+    spank_err_t rc =
+        own ? spank_job_control_setenv(spank, DTSPANK_JOB_OWN, config, 1)
+            : ESPANK_SUCCESS;
+    if (export_overrides(spank) != 0)
+        return -1;
+    if (rc == ESPANK_SUCCESS)
+        rc = spank_job_control_setenv(spank, DTSPANK_JOB_OPTION, config, 1);
+    if (rc != ESPANK_SUCCESS)
+        slurm_error(
+            "disttrain: cannot pass the configuration on to the job: %s",
+            spank_strerror(rc));
+    return rc == ESPANK_SUCCESS ? 0 : -1;
+}
+
+/* srun's tasks get the contract. */
 static int export_contract(spank_t spank)
 {
     const struct dtspank_contract *contract = &submit.contract;
     char secret[DT_TOKEN_BYTES];
-    bool no_file = strcmp(submit.value, DTSPANK_NO_FILE) == 0;
+    if (!submit.in_srun)
+        return export_to_job(spank);
     if (export_overrides(spank) != 0)
         return -1;
-    if (!submit.in_srun) {
-        dtspank_change_leave(contract);
-        spank_err_t rc = spank_job_control_setenv(
-            spank, DTSPANK_JOB_OPTION,
-            no_file ? DTSPANK_NO_FILE : contract->config, 1);
-        if (rc != ESPANK_SUCCESS)
-            slurm_error(
-                "disttrain: cannot pass the configuration on to the job: %s",
-                spank_strerror(rc));
-        return rc == ESPANK_SUCCESS ? 0 : -1;
-    }
     dtspank_change_tell();
     /* `env:` travels under names that survive --export=NONE */
     if (setenv(DT_ENV_CONFIG, contract->config, 1) != 0 ||

@@ -343,6 +343,7 @@ int dtspank_step_task_init(spank_t spank)
      */
     spank_unsetenv(spank, DTSPANK_PRESET);
     spank_unsetenv(spank, DTSPANK_PRESET_OVERRIDES);
+    spank_unsetenv(spank, DTSPANK_PRESET_OWN);
     if (!dtspank_task_getenv(spank, DT_ENV_CONFIG))
         return 0;
     if (preflight_has_failed(spank))

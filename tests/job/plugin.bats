@@ -362,6 +362,26 @@ srun -n1 -N1 echo waited; wait'
     [[ ${BASH_REMATCH[1]} == "${BASH_REMATCH[2]}" ]]
 }
 
+@test "a job that a job submits does not have its option" {
+    local preset=SLURM_SPANK__SLURM_SPANK_OPTION_disttrain_disttrain
+    cat >inner.sh <<'END'
+submit() { sbatch --quiet --wait -N1 -n1 -o inner --wrap "srun -Q $PWD/show" && cat inner; }
+submit
+salloc --quiet -N1 -n1 srun -Q ./show
+END
+    echo "export $preset=d.yaml; submit" >>inner.sh
+    run -0 dt_run sbatch --quiet --wait -N1 -n1 -o outer --disttrain=c.yaml \
+        --disttrain-set=a=1 --wrap 'srun -Q ./show; . ./inner.sh'
+    run -0 sed 's/n[1-4] show/N show/; s/ n[1-4]//' outer
+    [[ $output == "0 1 0 1 0 0 N show 
+- - - - - - - N show 
+- - - - - - - N show 
+0 1 0 1 0 0 N show " ]]
+    run -0 dt_run env "$preset=c.yaml" sbatch --quiet --wait -N1 -n1 -o outer \
+        --wrap 'sbatch --quiet --wait -N1 -n1 -o inner --wrap "srun -Q $PWD/show"'
+    [[ $(<inner) == "0 1 0 1 0 0 n"* ]]
+}
+
 @test "salloc passes the option on" {
     run -0 --separate-stderr dt_run salloc -N2 --ntasks-per-node=2 \
         --disttrain=c.yaml sh -c 'cd /; srun '"$WORK"'/show; '"$WORK"'/show x'
