@@ -3,6 +3,7 @@ check_PROGRAMS += \
 	tests/parity/test_adapters \
 	tests/parity/test_chat_reference \
 	tests/parity/test_decay \
+	tests/parity/test_defaults \
 	tests/parity/test_families \
 	tests/parity/test_family_adapters \
 	tests/parity/test_frozen_parts \
@@ -82,6 +83,7 @@ EXTRA_DIST += \
 	tests/parity/chat_reference.json \
 	tests/parity/chat_tokenizer \
 	tests/parity/decay.json \
+	tests/parity/defaults.json \
 	tests/parity/families.json \
 	tests/parity/hunt.py \
 	tests/parity/make_adapter_reference.py \
