@@ -24,6 +24,7 @@ struct dt_conf_reader {
     char unused[1024];     /* names of keys of others without effect */
     struct dt_conf_place unused_at; /* the first of them */
     struct dt_conf_place lora_at;   /* finetuning_type: lora; line 0: none */
+    struct dt_conf_place peft_at;   /* use_peft: true; line 0: none */
     struct dt_conf_place off_at[DT_CONF_SWITCHES_MAX]; /* by switch: false */
     int *overridden; /* by row: the number of the last override; 0: none
                       */

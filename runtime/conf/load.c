@@ -48,7 +48,9 @@ static void take_switch(struct dt_conf_reader *reader,
         return;
     if (on)
         take_meant(reader, s->path, s->value, node);
-    else if (reader->off_at[s - dt_conf_switches].line == 0)
+    if (on && strcmp(s->alias, "use_peft") == 0)
+        reader->peft_at = node->place;
+    else if (!on && reader->off_at[s - dt_conf_switches].line == 0)
         reader->off_at[s - dt_conf_switches] = node->place;
 }
 
@@ -124,10 +126,33 @@ static void warn_of_lora(struct dt_conf_reader *reader)
             target ? "" : "lora_target");
 }
 
+/* TRL's defaults of an adapter are not those of PEFT: a file of TRL's that
+ * leaves them out gets them, and a line that says so.
+ */
+static void take_trl_lora(struct dt_conf_reader *reader)
+{
+    struct dt_conf *conf = reader->draft.conf;
+    bool r, alpha, dropout;
+    if (reader->peft_at.line == 0 || dt_conf_given(conf, "adapter.path"))
+        return;
+    if ((r = dt_conf_is_left(conf, "adapter.r")))
+        conf->adapter.r = 16;
+    if ((alpha = dt_conf_is_left(conf, "adapter.alpha")))
+        conf->adapter.alpha = 32;
+    if ((dropout = dt_conf_is_left(conf, "adapter.dropout")))
+        conf->adapter.dropout = 0.05;
+    if (r || alpha || dropout)
+        dt_conf_note(&reader->draft.warnings, reader->peft_at, "use_peft",
+                     "takes TRL's defaults:%s%s%s", r ? " lora_r 16" : "",
+                     alpha ? " lora_alpha 32" : "",
+                     dropout ? " lora_dropout 0.05" : "");
+}
+
 /* Warns of all keys without effect at once: a file often has a dozen. */
 static void warn_of_foreign(struct dt_conf_reader *reader)
 {
     warn_of_lora(reader);
+    take_trl_lora(reader);
     if (reader->unused[0])
         dt_conf_note(&reader->draft.warnings, reader->unused_at, NULL,
                      "no effect here: %s; `disttrain check --explain KEY` says "

@@ -34,6 +34,7 @@ static const struct {
     {"sft", FILE_OF("sft")},
     {"rm", FILE_OF("rm")},
     {"dpo", FILE_OF("dpo")},
+    {"adapter", FILE_OF("sft") "use_peft: true\n"},
     {"grpo", FILE_OF("grpo") "reward.functions: [{type: exact}]\n"},
 };
 

@@ -146,8 +146,11 @@ void dt_conf_check_adapter(struct dt_conf_draft *draft)
     }
     check_path(draft);
     check_uses(draft);
-    if (conf->adapter.dropout > 0 && conf->model.disable_dropout)
+    if (dt_conf_differs(draft, "adapter.dropout") &&
+        conf->model.disable_dropout)
         WARNING(draft, "adapter.dropout",
-                "no effect: model.disable_dropout is true, as algorithms rm "
-                "and dpo want it");
+                "no effect: model.disable_dropout is true%s",
+                dt_conf_given(conf, "model.disable_dropout")
+                    ? ""
+                    : " unless algorithm sft trains");
 }

@@ -53,6 +53,33 @@ static void other_defaults_of_lora_are_told(void **state)
               "lora_alpha is twice lora_rank, 8 here: write lora_alpha\n"));
 }
 
+/* TRL's own scale of an update is alpha / r = 2. */
+static void use_peft_takes_the_defaults_of_trl(void **state)
+{
+    static const char some[] = "algorithm: sft\nmodel: .\n"
+                               "data.train: train.txt\n"
+                               "training.per_device_batch_size: 2\n";
+    char text[256];
+    (void)state;
+    snprintf(text, sizeof(text), "%suse_peft: true\n", some);
+    struct dt_conf *conf =
+        load_good(text, "t.yaml:5:11: use_peft: takes TRL's defaults: lora_r "
+                        "16 lora_alpha 32 lora_dropout 0.05\n");
+    assert_int_equal(conf->adapter.r, 16);
+    assert_true(conf->adapter.alpha == 32 && conf->adapter.dropout == 0.05);
+    dt_conf_destroy(conf);
+    snprintf(text, sizeof(text), "%suse_peft: true\nlora_r: 8\n"
+             "lora_alpha: 8\nlora_dropout: 0\n", some);
+    conf = load_good(text, "");
+    assert_int_equal(conf->adapter.r, 8);
+    assert_true(conf->adapter.alpha == 8 && conf->adapter.dropout == 0);
+    dt_conf_destroy(conf);
+    snprintf(text, sizeof(text), "%sadapter.type: lora\n", some);
+    conf = load_good(text, "");
+    assert_int_equal(conf->adapter.r, 8);
+    dt_conf_destroy(conf);
+}
+
 /* What `accelerate config` writes, in the runtime's file. */
 static void a_file_of_accelerate_config_is_read(void **state)
 {
@@ -310,6 +337,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_of_llama_factory_is_read),
         cmocka_unit_test(other_defaults_of_lora_are_told),
+        cmocka_unit_test(use_peft_takes_the_defaults_of_trl),
         cmocka_unit_test(a_file_of_accelerate_config_is_read),
         cmocka_unit_test(a_file_of_axolotl_is_read),
         cmocka_unit_test(what_has_no_key_names_the_line_to_write),
