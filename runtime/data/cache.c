@@ -22,7 +22,7 @@ enum {
     SAMPLE_TOKENS = 16384,
 };
 
-#define MAGIC UINT64_C(0x534e4b5454440a06) /* version 6 */
+#define MAGIC UINT64_C(0x534e4b5454440a07) /* version 7 */
 
 struct header {
     uint64_t magic, key, stamp;

@@ -129,11 +129,12 @@ static void report_cache(const struct dt_make *make,
     if (cache->counts.seams > 0)
         dt_make_note(make,
                      "%s: in %" PRIu64 " of %" PRIu64
-                     " lines a token spans the "
-                     "end of the prompt and the start of the completion, so "
-                     "that the loss may begin a token early or late: let "
-                     "prompts end, or completions start, with a blank or a new "
-                     "line, as the tokenizer expects it",
+                     " lines the end of the prompt has other tokens when a "
+                     "completion follows, and the loss begins there: a prompt "
+                     "alone is continued from tokens that were not trained; "
+                     "let prompts end, or completions start, with a blank or "
+                     "a new line, as the tokenizer expects it, and chat "
+                     "templates write a prompt in one way",
                      make->path, cache->counts.seams, cache->counts.pairs);
 }
 

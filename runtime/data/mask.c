@@ -196,13 +196,23 @@ int dt_masker_add_text(struct dt_masker *masker, const char *text, size_t bytes,
                          : 0;
 }
 
-/* Whether the tokens of `all` start with those of `first`. */
-static bool begins_with(const struct dt_tokens *all,
-                        const struct dt_tokens *first)
+static size_t common_tokens(const struct dt_tokens *a,
+                            const struct dt_tokens *b)
 {
-    return first->count <= all->count &&
-           (first->count == 0 || memcmp(all->ids, first->ids,
-                                        first->count * sizeof(*all->ids)) == 0);
+    size_t n = 0;
+    while (n < a->count && n < b->count && a->ids[n] == b->ids[n])
+        n++;
+    return n;
+}
+
+/* The length of the prompt in masker->tokens: the completion begins where they
+ * part from the prompt alone, as in TRL. *seam: that is within the prompt.
+ */
+static size_t prompt_length(const struct dt_masker *masker, bool *seam)
+{
+    const size_t common = common_tokens(&masker->prompt, &masker->tokens);
+    *seam = common < masker->prompt.count;
+    return common;
 }
 
 /* Encodes masker->joined, in which the marks of images become these. */
@@ -269,11 +279,10 @@ static int add_pair(struct dt_masker *masker, const struct dt_record *record,
         encode_joined(masker, record->prompt, bytes, record->completion,
                       record->completion_bytes, &masker->tokens, err) < 0)
         return -1;
-    *seam = !begins_with(&masker->tokens, &masker->prompt);
+    const size_t prompt = prompt_length(masker, seam);
     return add_tokens(masker, &masker->tokens,
-                      masker->loss_on == DT_LOSS_FULL ? 0
-                                                      : masker->prompt.count,
-                      true, out, err);
+                      masker->loss_on == DT_LOSS_FULL ? 0 : prompt, true, out,
+                      err);
 }
 
 /* --- messages --- */
@@ -374,9 +383,9 @@ static int add_turns(struct dt_masker *masker, const struct dt_record *record,
         0)
         return -1;
     if (record->prompt_turns > 0) {
-        *seam = !begins_with(&masker->tokens, &masker->prompt);
+        const size_t prompt = prompt_length(masker, seam);
         if (masker->loss_on != DT_LOSS_FULL)
-            first_target = masker->prompt.count;
+            first_target = prompt;
     }
     if (add_tokens(masker, &masker->tokens, first_target, false, out, err) < 0)
         return -1;
@@ -415,15 +424,6 @@ int dt_masker_add_prompt(struct dt_masker *masker,
 }
 
 /* --- preference pairs --- */
-
-static size_t common_tokens(const struct dt_tokens *a,
-                            const struct dt_tokens *b)
-{
-    size_t n = 0;
-    while (n < a->count && n < b->count && a->ids[n] == b->ids[n])
-        n++;
-    return n;
-}
 
 /* Encodes the prompt and both sides into masker->prompt, tokens and other. */
 static int encode_texts(struct dt_masker *masker, const struct dt_preference *p,

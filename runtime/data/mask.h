@@ -44,8 +44,9 @@ int dt_masker_use_images(struct dt_masker *masker,
 /* Lets marks of images stay text in messages and completions. */
 void dt_masker_keep_marks(struct dt_masker *masker);
 
-/* Appends the record's tokens to *out. *seam is set if a token spans the end of
- * the prompt and the start of the completion. -1: EX_DATAERR, the record is
+/* Appends the record's tokens to *out. A completion begins where the tokens of
+ * both part from those of the prompt alone. *seam is set if that is within the
+ * prompt. -1: EX_DATAERR, the record is
  * bad; EX_NOINPUT, an image of it is missing or bad; any other status has
  * another cause.
  */

@@ -23,6 +23,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models
 from tokenizers import pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 from transformers.utils.chat_template_utils import render_jinja_template
+from trl.data_utils import common_prefix_length
 
 # NAME: our name, BOS, EOS, is there a place for tools' answers?
 IM = "<|im_end|>"
@@ -162,11 +163,12 @@ PAIRS = [
     ("1+1=", "2<|im_end|>"),
     ("<|im_start|>user\nWhy?<|im_end|>\n", "Because."),
     (" \u00a0caf\u00e9", "\u0301\u3000"),
+    ("a\n", "\n"),
 ]
 
 
 def pair_of(tokenizer, prompt, completion):
-    """As TRL: the prompt alone, then both with EOS."""
+    """As TRL: the completion begins where both part from the prompt alone."""
     if not completion.endswith(tokenizer.eos_token):
         text = prompt + completion + tokenizer.eos_token
     else:
@@ -176,7 +178,7 @@ def pair_of(tokenizer, prompt, completion):
         "prompt": prompt,
         "completion": completion,
         "ids": both,
-        "prompt_count": len(alone),
+        "prompt_count": common_prefix_length(alone, both),
         "seam": both[: len(alone)] != alone,
     }
 

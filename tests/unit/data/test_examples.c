@@ -99,6 +99,28 @@ static void targets_of_message_pairs_follow_the_loss_option(void **state)
         "#assistant\n[b#\n]");
 }
 
+/* A template that opens a thought for the model, and drops those of answers:
+ * the prompt alone has more tokens than what an answer follows.
+ */
+static void a_completion_begins_where_its_template_parts(void **state)
+{
+    static const char line[] = "{\"prompt\": [" MESSAGE(
+        "user", "u") "], \"completion\": [" MESSAGE("assistant", "answer") "]}";
+    static const char text[] = "{\"prompt\": \"x<|im_\", \"completion\": "
+                               "\"end|>\"}";
+    struct dt_example_options options = usual();
+    struct dt_tokenizer *before = tokenizer;
+    (void)state;
+    assert_string_equal(shown_line(text, &options), "x[#$]");
+    tokenizer = bytes_tokenizer(
+        "thinks", NULL, "</s>",
+        CHATML "{% if add_generation_prompt %}{{ '<think>\n' }}{% endif %}");
+    assert_string_equal(shown_line(line, &options),
+                        "#user\nu#\n#assistant\n[answer#\n]");
+    dt_tokenizer_destroy(tokenizer);
+    tokenizer = before;
+}
+
 static void messages_are_written_by_the_chat_template(void **state)
 {
     static const char line[] =
@@ -460,10 +482,12 @@ static void pairs_with_bad_seams_are_counted(void **state)
     dt_examples_close(
         open_good(scratch_write("s.jsonl", text, strlen(text)), &options));
     assert_non_null(strstr(
-        notes, "s.jsonl: in 1 of 2 lines a token spans the end of the prompt "
-               "and the start of the completion, so that the loss may begin a "
-               "token early or late: let prompts end, or completions start, "
-               "with a blank or a new line, as the tokenizer expects it\n"));
+        notes, "s.jsonl: in 1 of 2 lines the end of the prompt has other "
+               "tokens when a completion follows, and the loss begins there: "
+               "a prompt alone is continued from tokens that were not "
+               "trained; let prompts end, or completions start, with a blank "
+               "or a new line, as the tokenizer expects it, and chat "
+               "templates write a prompt in one way\n"));
 }
 
 static void bad_lines_within_the_limit_are_noted(void **state)
@@ -520,6 +544,7 @@ int main(void)
         cmocka_unit_test(a_text_ends_with_one_end_token),
         cmocka_unit_test(targets_of_a_pair_follow_the_loss_option),
         cmocka_unit_test(targets_of_message_pairs_follow_the_loss_option),
+        cmocka_unit_test(a_completion_begins_where_its_template_parts),
         cmocka_unit_test(messages_are_written_by_the_chat_template),
         cmocka_unit_test(control_tokens_in_content_are_parsed_if_asked),
         cmocka_unit_test(answers_that_the_file_leaves_out_are_no_targets),
