@@ -50,6 +50,8 @@ struct dt_record {
     size_t id_count;
     bool answered;  /* a model has written the completion, or the turns behind
                        the prompt: what they spell is text */
+    bool cut;       /* the completion is a text that has not ended: without EOS
+                     */
     json_t *images; /* values of images in their order, as in row_images.h; NULL
                        if options have no images */
     void *json;     /* owns the strings */

@@ -280,8 +280,9 @@ static int add_pair(struct dt_masker *masker, const struct dt_record *record,
                       record->completion_bytes, &masker->tokens, err) < 0)
         return -1;
     const size_t prompt = prompt_length(masker, seam);
+    const bool ends = !record->cut || masker->tokens.count == 0;
     return add_tokens(masker, &masker->tokens,
-                      masker->loss_on == DT_LOSS_FULL ? 0 : prompt, true, out,
+                      masker->loss_on == DT_LOSS_FULL ? 0 : prompt, ends, out,
                       err);
 }
 

@@ -228,8 +228,8 @@ static int place_images(const struct model *model,
 }
 
 /* Words of a sample as training has them: the completion is the assistant's
- * answer to messages, or follows a text and is ended by EOS. What it spells is
- * text, since its control tokens have been left out.
+ * answer to messages, or follows a text and is ended by EOS, unless it was cut.
+ * What it spells is text, since its control tokens have been left out.
  */
 static int add_words(struct model *model, const struct dt_reward_sample *sample,
                      struct dt_error *err)
@@ -240,6 +240,7 @@ static int add_words(struct model *model, const struct dt_reward_sample *sample,
         .completion = sample->completion_text,
         .completion_bytes = sample->completion_bytes,
         .answered = true,
+        .cut = sample->truncated,
         .turns.allow_images = sees(model),
     };
     const json_t *messages = sample->messages;

@@ -14,7 +14,8 @@
 #define RM                                                                     \
     "algorithm: rm\n"                                                          \
     "training.train_batch_size: 16\n"                                          \
-    "optimizer.lr: 3.0e-3\n"
+    "optimizer.lr: 3.0e-3\n"                                                   \
+    "rm.last_token: end\n"
 #define SAVED "out/checkpoints/checkpoint-40"
 
 static int learn(struct dt_run *run, void *arg)
@@ -49,8 +50,8 @@ static void keep_score(void *ctx, float score)
     *(double *)ctx = (double)score;
 }
 
-/* What the model gives to bytes and the token that ends a text. */
-static double score_alone(const char *text)
+/* What the model gives to bytes and, with `end`, the token that ends a text. */
+static double score_alone(const char *text, bool end)
 {
     struct dt_engine engine = {.exec = dt_exec_cpu()};
     struct dt_error err = {0};
@@ -62,11 +63,11 @@ static double score_alone(const char *text)
         tokens[i] = (unsigned char)text[i];
     tokens[n] = 256;
     struct dt_scorer *scorer =
-        dt_scorer_create(&engine, &(struct dt_scorer_room){.longest = n + 1},
+        dt_scorer_create(&engine, &(struct dt_scorer_room){.longest = n + end},
                          keep_score, &score, &err);
     assert_int_equal(dt_scorer_add(scorer,
                                    &(struct dt_scored_text){.tokens = tokens,
-                                                            .count = n + 1},
+                                                            .count = n + end},
                                    &err),
                      0);
     assert_int_equal(dt_scorer_flush(scorer, &err), 0);
@@ -105,9 +106,30 @@ static void scores_are_those_of_training(void **state)
     for (int i = 0; i < 4; i++) {
         char text[32];
         snprintf(text, sizeof(text), "w%s", samples[i].completion_text);
-        assert_true(fabs(values[i] - score_alone(text)) < 1e-5);
+        assert_true(fabs(values[i] - score_alone(text, true)) < 1e-5);
         assert_memory_equal(&values[i], &values[i + 4], sizeof(*values));
     }
+    dt_rewards_close(rewards);
+    dt_conf_destroy(conf);
+}
+
+/* A text that was cut has no end that it did not write. */
+static void a_completion_that_was_cut_is_scored_without_an_end(void **state)
+{
+    struct dt_error err = {0};
+    struct dt_reward_sample samples[] = {sample_of("abebi"),
+                                         sample_of("abebi")};
+    double values[2];
+    (void)state;
+    samples[1].truncated = true;
+    struct dt_conf *conf =
+        pair_conf("reward.functions: [{type: model, path: " SAVED "}]\n");
+    struct dt_rewards *rewards = open_model(conf, &err);
+    assert_int_equal(dt_rewards_submit(rewards, 1, samples, 2, &err), 0);
+    assert_int_equal(dt_rewards_collect(rewards, values, 2, &err), 0);
+    assert_true(fabs(values[0] - score_alone("wabebi", true)) < 1e-5);
+    assert_true(fabs(values[1] - score_alone("wabebi", false)) < 1e-5);
+    assert_true(fabs(values[0] - values[1]) > 1e-4);
     dt_rewards_close(rewards);
     dt_conf_destroy(conf);
 }
@@ -162,8 +184,8 @@ static void long_texts_lose_their_beginning(void **state)
     struct dt_rewards *rewards = open_model(conf, &err);
     assert_int_equal(dt_rewards_submit(rewards, 1, &sample, 1, &err), 0);
     assert_int_equal(dt_rewards_collect(rewards, &value, 1, &err), 0);
-    assert_true(fabs(value - score_alone("9012345678901234567890123456789")) <
-                1e-5);
+    assert_true(fabs(value - score_alone("9012345678901234567890123456789",
+                                         true)) < 1e-5);
     dt_rewards_close(rewards);
     dt_conf_destroy(conf);
 }
@@ -187,7 +209,7 @@ static void completions_are_text_whatever_they_spell(void **state)
         assert_int_equal(dt_rewards_submit(rewards, 1, &sample, 1, &err), 0);
         if (dt_rewards_collect(rewards, &value, 1, &err) < 0)
             fail_msg("%s", err.text);
-        assert_true(fabs(value - score_alone(text)) < 1e-5);
+        assert_true(fabs(value - score_alone(text, true)) < 1e-5);
     }
     struct dt_reward_sample samples[] = {sample_of("a\0b"), sample_of("a")};
     double values[2];
@@ -248,6 +270,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_are_those_of_training),
+        cmocka_unit_test(a_completion_that_was_cut_is_scored_without_an_end),
         cmocka_unit_test(scores_do_not_depend_on_the_texts_beside_them),
         cmocka_unit_test(long_texts_lose_their_beginning),
         cmocka_unit_test(completions_are_text_whatever_they_spell),
