@@ -81,6 +81,7 @@ used_up() {
     cat <<'END'
 adapter.bias
 checkpoint.steps_ratio
+data.packing_strategy
 distributed.backend
 distributed.enabled
 distributed.zero_stage

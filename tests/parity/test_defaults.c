@@ -49,7 +49,6 @@ static const struct {
     {NULL, "gradient_checkpointing"},
     {NULL, "logging_first_step"},
     {NULL, "per_device_eval_batch_size"},
-    {"sft", "packing_strategy"},
     /* probabilities of the sampler and of the trainer are those of one model */
     {"grpo", "disable_dropout"},
     {"grpo", "vllm_importance_sampling_mode"},

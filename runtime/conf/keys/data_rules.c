@@ -37,6 +37,19 @@ static void join_kinds(struct dt_conf_draft *draft, const char *key,
                         : "");
 }
 
+/* TRL has two keys, of which one says that there is packing. */
+static void derive_packing(struct dt_conf_draft *draft)
+{
+    static const char key[] = "data.packing_strategy";
+    struct dt_conf *conf = draft->conf;
+    const bool given = dt_conf_given(conf, key);
+    if (conf->data.packing == DT_CONF_PACK_BY_STRATEGY)
+        conf->data.packing = given ? conf->data.packing_strategy : DT_PACK_BFD;
+    else if (given && conf->data.packing != conf->data.packing_strategy)
+        WARNING(draft, key, "no effect: only data.packing: true uses it");
+    dt_conf_place_for(conf, key)->line = 0;
+}
+
 void dt_conf_derive_data(struct dt_conf_draft *draft)
 {
     struct dt_conf *conf = draft->conf;
@@ -47,6 +60,7 @@ void dt_conf_derive_data(struct dt_conf_draft *draft)
     struct dt_error err;
     struct dt_found found, first_found;
     bool later = false; /* a file that is not known yet */
+    derive_packing(draft);
     conf->data.kind = kind_asked(asked);
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 0; i < lists[k]->count; i++) {

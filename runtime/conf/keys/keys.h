@@ -156,6 +156,7 @@ enum dt_conf_dtype {
 enum { /* only while a file is read */
        DT_CONF_REDUCE_COMPUTE = 2,
        DT_CONF_AUTO_SCALER = DT_SCALER_TORCH + 1,
+       DT_CONF_PACK_BY_STRATEGY = DT_PACK_WRAPPED + 1,
 };
 enum dt_conf_lr_scaling {
     DT_CONF_LR_AS_GIVEN,

@@ -38,6 +38,24 @@ static void keys_left_out_have_their_defaults(void **state)
     dt_conf_destroy(conf);
 }
 
+/* It says how, and not whether. */
+static void a_strategy_alone_packs_nothing(void **state)
+{
+    static const char *const off[] = {"", "packing: false\n"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char text[512], warned[128];
+        snprintf(text, sizeof(text), LINES "%spacking_strategy: bfd\n", off[i]);
+        snprintf(warned, sizeof(warned),
+                 "t.yaml:%d:19: data.packing_strategy: no effect: only "
+                 "data.packing: true uses it\n",
+                 5 + i);
+        struct dt_conf *conf = load_good(text, warned);
+        assert_int_equal(conf->data.packing, DT_PACK_NONE);
+        dt_conf_destroy(conf);
+    }
+}
+
 static void every_spelling_of_the_guides_sets_its_key(void **state)
 {
     static const struct {
@@ -49,7 +67,11 @@ static void every_spelling_of_the_guides_sets_its_key(void **state)
         {"packing: true\n", DATA(packing), DT_PACK_BFD},
         {"packing: false\n", DATA(packing), DT_PACK_NONE},
         {"data: {packing: wrapped}\n", DATA(packing), DT_PACK_WRAPPED},
-        {"packing_strategy: bfd_split\n", DATA(packing), DT_PACK_BFD_SPLIT},
+        {"packing: true\npacking_strategy: wrapped\n", DATA(packing),
+         DT_PACK_WRAPPED},
+        {"packing: true\ndata: {packing_strategy: bfd_split}\n",
+         DATA(packing), DT_PACK_BFD_SPLIT},
+        {"packing: bfd\npacking_strategy: bfd\n", DATA(packing), DT_PACK_BFD},
         {"training: {packing: BFD}\n", DATA(packing), DT_PACK_BFD},
         {"completion_only_loss: true\n", DATA(loss_on), DT_LOSS_COMPLETION},
         {"assistant_only_loss: true\n", DATA(loss_on), DT_LOSS_ASSISTANT},
@@ -422,6 +444,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_left_out_have_their_defaults),
+        cmocka_unit_test(a_strategy_alone_packs_nothing),
         cmocka_unit_test(every_spelling_of_the_guides_sets_its_key),
         cmocka_unit_test(false_is_not_read_as_something_else),
         cmocka_unit_test(workers_and_padding_have_several_spellings),
