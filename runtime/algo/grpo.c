@@ -15,6 +15,7 @@
 
 #include "algo/algo.h"
 #include "loss/grpo_loss.h"
+#include "run/dir/dir.h"
 #include "sampling/sampling.h"
 
 /* Reported metrics, then the counts that they are divided by. */
@@ -71,6 +72,12 @@ static int advantages(struct dt_run *run, struct dt_error *err)
         rc = dt_advantages(&options, &r.table, r.rewards,
                            s->experience.advantages, &s->stats, err);
     dt_group_rewards_fini(&r);
+    if (rc == 0 && s->stats.scored < 2 && run->spec.rank == 0)
+        dt_run_warn(run,
+                    "%zu of the %zu completions of a generation have a "
+                    "reward: there is nothing to compare, and it teaches "
+                    "nothing",
+                    s->stats.scored, s->experience.rows);
     return rc;
 }
 

@@ -279,11 +279,6 @@ int dt_advantages(const struct dt_advantage_options *options,
     for (size_t row = 0; row < table->rows; row++)
         rewards[row] = sum_row(table, row);
     all = spread_of((struct column){rewards, table->rows, 1});
-    if (all.n < 2.0)
-        return dt_error_set(err, EX_DATAERR,
-                            "E135 %zu of %zu completions have a reward: at "
-                            "least 2 are needed to compare them",
-                            (size_t)all.n, table->rows);
     *stats = (struct dt_advantage_stats){
         .reward = all.mean,
         .reward_std = spread_std(&all, DT_STD_SAMPLE),

@@ -58,8 +58,8 @@ struct dt_advantage_stats {
 
 /* Fills rewards(rows) with R, NaN where there is none, and advantages(rows).
  * The rewards of normalize_then_sum are those before they are made comparable.
- * -1: EX_DATAERR, a reward is infinite; or E135, fewer than two completions of
- * all have a reward, so that nothing can be compared.
+ * Where fewer than two completions of all have a reward, all advantages are 0.
+ * -1: EX_DATAERR, a reward is infinite.
  */
 int dt_advantages(const struct dt_advantage_options *options,
                   const struct dt_advantage_table *table, double *rewards,

@@ -138,6 +138,30 @@ static void equal_rewards_have_no_gradient(void **state)
         learn_nothing, NULL);
 }
 
+/* A program that has no reward for anything, which is no failure. */
+#define ANSWERS_NULL                                                           \
+    "read -r _\n"                                                              \
+    "echo '{\"ready\": true, \"abi\": 1}'\n"                                   \
+    "while read -r line; do\n"                                                 \
+    "    id=${line#*'\"id\":'}\n"                                              \
+    "    id=${id%%,*}\n"                                                       \
+    "    echo \"{\\\"id\\\": ${id%%\\}*}, \\\"rewards\\\": [null]}\"\n"        \
+    "done\n"
+
+static void a_generation_without_a_reward_has_no_gradient(void **state)
+{
+    FILE *file = fopen("null", "w");
+    (void)state;
+    assert_non_null(file);
+    fputs(ANSWERS_NULL, file);
+    assert_int_equal(fclose(file), 0);
+    small_runs(2,
+               STEP "reward: {functions: [{type: command, name: judge, "
+                    "command: [sh, ./null], batch_size: 1}]}\n",
+               learn_nothing, NULL);
+    unlink("null");
+}
+
 static int fail_to_score(struct dt_run *run, void *arg)
 {
     struct dt_error err = {0};
@@ -346,6 +370,7 @@ int main(void)
         cmocka_unit_test(ratios_are_one_before_the_first_update),
         cmocka_unit_test(the_data_seed_alone_decides_the_order_of_rows),
         cmocka_unit_test(equal_rewards_have_no_gradient),
+        cmocka_unit_test(a_generation_without_a_reward_has_no_gradient),
         cmocka_unit_test(a_reward_that_fails_anywhere_ends_the_step),
         cmocka_unit_test(a_share_of_the_tokens_of_a_step_takes_part),
         cmocka_unit_test(rewards_rise),
