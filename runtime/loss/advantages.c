@@ -2,6 +2,7 @@
 /* advantages.c - compares the rewards of completions with each other */
 #include "config.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "loss/advantages.h"
@@ -73,6 +74,16 @@ void dt_advantage_column(const struct dt_advantage_table *table, size_t column,
     *std = spread_std(&s, DT_STD_SAMPLE);
 }
 
+/* Sums that are equal but for the order of their rounding are equal, and so is
+ * what TRL calls so, a deviation of 1e-8.
+ */
+static bool are_equal(double least, double most)
+{
+    const double size = fmax(fabs(least), fabs(most));
+
+    return most - least <= fmax(1e-8, 4.0 * DBL_EPSILON * size);
+}
+
 static bool column_is_flat(struct column column)
 {
     size_t n = 0;
@@ -84,7 +95,7 @@ static bool column_is_flat(struct column column)
         least = fmin(least, x);
         most = fmax(most, x);
     }
-    return n < 2 || least == most;
+    return n < 2 || are_equal(least, most);
 }
 
 bool dt_advantage_is_flat(const double *rewards, size_t count)
@@ -236,16 +247,17 @@ static void finish(const struct dt_advantage_options *o, size_t rows,
     }
 }
 
-/* Whether each reward of a group is flat by itself. */
+/* Whether each reward of a group that counts is flat by itself. */
 static bool columns_are_flat(const struct dt_advantage_table *table, size_t row,
                              size_t end)
 {
     bool flat = true;
 
     for (size_t k = 0; k < table->columns; k++)
-        flat = flat && column_is_flat((struct column){
-                           table->values + row * table->columns + k, end - row,
-                           table->columns});
+        flat = flat && (table->weights[k] == 0.0 ||
+                        column_is_flat((struct column){
+                            table->values + row * table->columns + k, end - row,
+                            table->columns}));
     return flat;
 }
 

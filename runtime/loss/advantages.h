@@ -51,8 +51,7 @@ struct dt_advantage_table {
 
 struct dt_advantage_stats {
     double reward, reward_std; /* of all R, with n - 1; NaN without */
-    double zero_std; /* share of the groups whose R are all equal, or fewer than
-                        two: they teach nothing */
+    double zero_std; /* share of the groups whose R are flat, see below */
     size_t scored;   /* rows with a reward */
 };
 
@@ -73,7 +72,7 @@ void dt_advantage_column(const struct dt_advantage_table *table, size_t column,
                          double *mean, double *std);
 
 /* Whether rewards(count) of a group teach nothing: there are fewer than two, or
- * all are equal. NaN is no reward.
+ * all are equal but for rounding. NaN is no reward.
  */
 bool dt_advantage_is_flat(const double *rewards, size_t count);
 

@@ -99,6 +99,11 @@ static void equal_rewards_teach_nothing(void **state)
     assert_true(dt_advantage_is_flat(half, 4));
     assert_false(dt_advantage_is_flat(half + 4, 4));
     assert_true(dt_advantage_is_flat(half, 1));
+    assert_true(dt_advantage_is_flat((double[]){0.1 + 0.2, 0.3}, 2));
+    assert_true(
+        dt_advantage_is_flat((double[]){1e9 + 0.1, 1e9 + 0.3 - 0.2}, 2));
+    assert_true(dt_advantage_is_flat((double[]){0, 1e-9}, 2));
+    assert_false(dt_advantage_is_flat((double[]){0, 1e-7}, 2));
     assert_true(dt_advantage_is_flat(NULL, 0));
 }
 
@@ -234,6 +239,10 @@ static void groups_that_teach_nothing_are_found(void **state)
     o.aggregation = DT_NORMALIZE_THEN_SUM;
     assert_int_equal(dt_advantage_find_flat(&o, &table, rewards, flat), 1);
     assert_true(!flat[0] && flat[1]);
+    table.weights = (const double[]){0, 1};
+    assert_int_equal(dt_advantage_find_flat(&o, &table, rewards, flat), 1);
+    table.weights = (const double[]){0, 0};
+    assert_int_equal(dt_advantage_find_flat(&o, &table, rewards, flat), 2);
 }
 
 int main(void)
