@@ -55,12 +55,13 @@ static json_t *describe(const struct dt_run *run, size_t row,
     json_t *prompt = line->messages ? json_incref(line->messages)
                                     : json_stringn(line->text, line->bytes);
     json_t *json = json_pack(
-        "{s:o, s:O*, s:o, s:I, s:I, s:o, s:f, s:s, s:o, s:O}", "prompt", prompt,
+        "{s:o, s:O*, s:o, s:I, s:I, s:o, s:o, s:s, s:o, s:O}", "prompt", prompt,
         "images", line->images, "completion",
         text ? json_stringn(text, bytes) : NULL, "number",
         (json_int_t)e->number[g], "copy", (json_int_t)(row % e->copies),
-        "rewards", rewards_of(run, row), "advantage", e->advantages[row], "end",
-        ends[e->end[row]], "ids", ids_of(e, row), "columns", line->columns);
+        "rewards", rewards_of(run, row), "advantage",
+        number(e->advantages[row]), "end", ends[e->end[row]], "ids",
+        ids_of(e, row), "columns", line->columns);
     free(text);
     return json;
 }

@@ -87,6 +87,47 @@ static int look_at_numbers(struct dt_run *run, void *arg)
     return 0;
 }
 
+/* A program that has a reward for every second completion. */
+#define ANSWERS_HALF                                                           \
+    "read -r _\n"                                                              \
+    "echo '{\"ready\": true, \"abi\": 1}'\n"                                   \
+    "reward=null\n"                                                            \
+    "while read -r line; do\n"                                                 \
+    "    id=${line#*'\"id\":'}\n"                                              \
+    "    id=${id%%,*}\n"                                                       \
+    "    echo \"{\\\"id\\\": ${id%%\\}*}, \\\"rewards\\\": [$reward]}\"\n"     \
+    "    if [ $reward = 1 ]; then reward=null; else reward=1; fi\n"            \
+    "done\n"
+
+static int read_half(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    char text[16384] = "";
+    (void)arg;
+    TRY(go_to(run, 1, &err) == 0);
+    FILE *file = fopen("out/logs/samples-1.jsonl", "r");
+    TRY(file);
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    fclose(file);
+    TRY(strstr(text, "\"rewards\":{\"judge\":null},\"advantage\":null"));
+    return 0;
+}
+
+static void samples_without_a_reward_are_logged(void **state)
+{
+    FILE *file = fopen("half", "w");
+    (void)state;
+    assert_non_null(file);
+    fputs(ANSWERS_HALF, file);
+    assert_int_equal(fclose(file), 0);
+    small_runs(1,
+               PARTS "rollout.log_samples: 8\n"
+                     "reward: {functions: [{type: command, name: judge, "
+                     "command: [sh, ./half], batch_size: 1}]}\n",
+               read_half, NULL);
+    unlink("half");
+}
+
 static void many_rewards_are_reported_beside_numbers_of_ppo(void **state)
 {
     char lines[4096] = PARTS "reward.functions: [";
@@ -474,6 +515,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ratios_are_one_before_the_first_update),
         cmocka_unit_test(tokens_and_scores_are_those_of_any_world),
+        cmocka_unit_test(samples_without_a_reward_are_logged),
         cmocka_unit_test(many_rewards_are_reported_beside_numbers_of_ppo),
         cmocka_unit_test(each_epoch_has_all_completions_in_another_order),
         cmocka_unit_test(rates_follow_steps_or_generations),
