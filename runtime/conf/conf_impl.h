@@ -198,6 +198,11 @@ bool dt_conf_foreign_has(const struct dt_conf_foreign *row, const char *path);
 const struct dt_conf_foreign *dt_conf_foreign_match(const char *path,
                                                     const char *value);
 
+/* The meaning of null to other trainers for a key at top level or in
+ * `training`, if that is a value of its own and not the default, or NULL.
+ */
+const char *dt_conf_null_match(const char *path);
+
 /* True if `path` is below `section`, or below its part after `training.`. */
 bool dt_conf_path_below(const char *path, const char *section);
 

@@ -359,10 +359,32 @@ static bool is_among(const char *words, const char *word)
     return false;
 }
 
+/* The name of a key at top level or in `training`. */
+static const char *name_of(const char *path)
+{
+    return strncmp(path, "training.", 9) == 0 ? path + 9 : path;
+}
+
 bool dt_conf_foreign_has(const struct dt_conf_foreign *row, const char *path)
 {
-    const char *name = strncmp(path, "training.", 9) == 0 ? path + 9 : path;
-    return is_among(row->names, name);
+    return is_among(row->names, name_of(path));
+}
+
+const char *dt_conf_null_match(const char *path)
+{
+    static const char *const nulls[][2] = {
+        {"max_length", "null cuts no example in TRL, but is the default here: "
+                       "write the length of the longest"},
+        {"max_grad_norm", "null turns clipping off in transformers, but is the "
+                          "default here: write 0"},
+        {"vllm_importance_sampling_clip_max",
+         "null is no limit in TRL, but the default here: write a large one, "
+         "such as 1e9"},
+    };
+    for (size_t i = 0; i < sizeof(nulls) / sizeof(nulls[0]); i++)
+        if (strcmp(nulls[i][0], name_of(path)) == 0)
+            return nulls[i][1];
+    return NULL;
 }
 
 const struct dt_conf_foreign *dt_conf_foreign_match(const char *path,

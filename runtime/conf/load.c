@@ -249,6 +249,17 @@ static bool is_listed_only(const char *path, int row,
            strcmp(path, dt_conf_keys[row].path) != 0;
 }
 
+/* Stores the value of a key, and says where null is meant as one. */
+static void take_key(struct dt_conf_reader *reader, int row,
+                     const struct dt_tree *node, const char *path)
+{
+    const char *meant = dt_conf_null_match(path);
+    if (meant && dt_conf_is_null(node) &&
+        node->place.source == DT_CONF_OF_FILE)
+        dt_conf_note(&reader->draft.warnings, node->place, path, "%s", meant);
+    dt_conf_set(reader, row, node);
+}
+
 /* The row of another trainer's key, in a file of this algorithm. */
 static const struct dt_conf_foreign *match_foreign(
     const struct dt_conf_reader *reader, const char *path,
@@ -284,7 +295,7 @@ static void walk_tree(struct dt_conf_reader *reader, const struct dt_tree *map,
         else if (row >= 0 && !section && is_listed_only(path, row, c))
             continue;
         else if (row >= 0 && !section) /* `optimizer` may be either */
-            dt_conf_set(reader, row, c);
+            take_key(reader, row, c, path);
         else if (waits)
             dt_conf_note(&reader->draft.problems, c->key_place, path,
                          "not supported yet: it needs %s", waits);

@@ -280,6 +280,19 @@ static void keys_of_parts_contradict_each_other_aloud(void **state)
     CHECK_ALL(cases);
 }
 
+/* Elsewhere null is the default, also to other trainers. */
+static void null_that_is_a_value_elsewhere_is_told(void **state)
+{
+    (void)state;
+    dt_conf_destroy(load_good(
+        LEAST "max_length: null\ntraining: {max_grad_norm: ~}\nseed: null\n"
+              "data.max_length: null\n",
+        "t.yaml:5:13: max_length: null cuts no example in TRL, but is the "
+        "default here: write the length of the longest\n"
+        "t.yaml:6:27: training.max_grad_norm: null turns clipping off in "
+        "transformers, but is the default here: write 0\n"));
+}
+
 /* What axolotl's examples list without a value is not given. */
 static void keys_that_are_listed_only_are_not_given(void **state)
 {
@@ -345,6 +358,7 @@ int main(void)
         cmocka_unit_test(flags_of_llava_are_read),
         cmocka_unit_test(sizes_of_images_of_llama_factory_are_read),
         cmocka_unit_test(keys_of_parts_contradict_each_other_aloud),
+        cmocka_unit_test(null_that_is_a_value_elsewhere_is_told),
         cmocka_unit_test(keys_that_are_listed_only_are_not_given),
         cmocka_unit_test(a_foreign_value_depends_on_the_algorithm),
         cmocka_unit_test(foreign_keys_are_explained),
