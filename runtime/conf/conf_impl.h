@@ -26,6 +26,8 @@ struct dt_conf_reader {
     struct dt_conf_place lora_at;   /* finetuning_type: lora; line 0: none */
     struct dt_conf_place peft_at;   /* use_peft: true; line 0: none */
     struct dt_conf_place off_at[DT_CONF_SWITCHES_MAX]; /* by switch: false */
+    /* by switch: true in the file, of one that has a value `less` */
+    const struct dt_tree *on[DT_CONF_SWITCHES_MAX];
     int *overridden; /* by row: the number of the last override; 0: none
                       */
 };
@@ -149,11 +151,14 @@ char *dt_conf_path(const char *directory, const char *text,
 /* An alias that sets a key only if it has a certain value, as `mode: eval`. If
  * `when` is NULL, that value is true. Then false sets nothing, and must not
  * stand beside the value elsewhere; `off` is a warning that the key, left out,
- * does not have the value `agrees`, which false means to other trainers.
+ * does not have the value `agrees`, which false means to other trainers. `less`
+ * is a value that true agrees with, as a part of it; `more` is a warning that
+ * false does not.
  */
 struct dt_conf_switch {
     const char *alias, *when, *path, *value;
     const char *agrees, *off;
+    const char *less, *more;
 };
 extern const struct dt_conf_switch dt_conf_switches[];
 

@@ -18,7 +18,8 @@
 #define NONE KEYS(NULL)
 
 /* clang-format off */
-#define SWITCH(alias, path, value) {alias, NULL, path, value, NULL, NULL}
+#define SWITCH(alias, path, value) \
+    {alias, NULL, path, value, NULL, NULL, NULL, NULL}
 
 /* Other trainers compute in fp32 then. */
 #define NOT_FP32 "fp32", "false, but precision.compute is left out, and auto " \
@@ -26,19 +27,26 @@
 
 const struct dt_conf_switch dt_conf_switches[] = {
     SWITCH("use_ddp", "distributed.strategy", "ddp"),
-    {"bf16", NULL, "precision.compute", "bf16", NOT_FP32},
-    {"fp16", NULL, "precision.compute", "fp16", NOT_FP32},
-    {"use_mixed_precision", NULL, "precision.compute", "bf16", NOT_FP32},
-    {"mode", "eval", "training.eval_only", "true", NULL, NULL},
+    {"bf16", NULL, "precision.compute", "bf16", NOT_FP32, NULL, NULL},
+    {"fp16", NULL, "precision.compute", "fp16", NOT_FP32, NULL, NULL},
+    {"use_mixed_precision", NULL, "precision.compute", "bf16", NOT_FP32, NULL,
+     NULL},
+    {"mode", "eval", "training.eval_only", "true", NULL, NULL, NULL, NULL},
     /* DeepSpeed's Adam uses decoupled weight decay by default. */
-    {"optimizer.type", "Adam", "optimizer.name", "adamw", NULL, NULL},
+    {"optimizer.type", "Adam", "optimizer.name", "adamw", NULL, NULL, NULL,
+     NULL},
     {"completion_only_loss", NULL, "data.loss_on", "completion", "full",
      "false, but data.loss_on is left out, and auto trains on completions "
-     "alone: write full"},
+     "alone: write full",
+     "assistant",
+     "false, but with a prompt and a completion data.loss_on: assistant trains "
+     "on turns of the completion alone: write messages for those of the "
+     "prompt, too"},
     SWITCH("assistant_only_loss", "data.loss_on", "assistant"),
     {"train_on_inputs", NULL, "data.loss_on", "full", "assistant",
      "false, but data.loss_on is left out, and auto trains on all tokens of "
-     "conversations: write assistant"},
+     "conversations: write assistant",
+     NULL, NULL},
     SWITCH("use_peft", "adapter.type", "lora"),
     SWITCH("disable_tqdm", "logging.progress", "off"),
     SWITCH("precompute_ref_log_probs", "dpo.reference.mode", "precompute"),

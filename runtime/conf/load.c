@@ -46,12 +46,34 @@ static void take_switch(struct dt_conf_reader *reader,
     if (dt_conf_is_null(node) || dt_conf_is_empty(node) ||
         (!s->when && dt_conf_bool(reader, &key, node, &on) < 0))
         return;
-    if (on)
+    const size_t i = (size_t)(s - dt_conf_switches);
+    if (on && s->less && node->place.source == DT_CONF_OF_FILE)
+        reader->on[i] = reader->on[i] ? reader->on[i] : node;
+    else if (on)
         take_meant(reader, s->path, s->value, node);
+    else if (reader->off_at[i].line == 0)
+        reader->off_at[i] = node->place;
     if (on && strcmp(s->alias, "use_peft") == 0)
         reader->peft_at = node->place;
-    else if (!on && reader->off_at[s - dt_conf_switches].line == 0)
-        reader->off_at[s - dt_conf_switches] = node->place;
+}
+
+/* Takes the switches that agree with a part of their value, when all others are
+ * known: completion_only_loss with assistant_only_loss.
+ */
+static void take_narrowed(struct dt_conf_reader *reader)
+{
+    for (size_t i = 0; dt_conf_switches[i].alias; i++) {
+        const struct dt_conf_switch *s = &dt_conf_switches[i];
+        const int row = dt_conf_key_find(s->path);
+        if (!reader->on[i])
+            continue;
+        char *now = dt_conf_value_text(&reader->draft, &dt_conf_keys[row]);
+        if (now && (!dt_conf_given(reader->draft.conf, s->path) ||
+                    strcmp(now, s->less) != 0))
+            take_meant(reader, s->path, s->value, reader->on[i]);
+        reader->on[i] = NULL;
+        free(now);
+    }
 }
 
 /* Whether the algorithm has no use for what a switch is about. */
@@ -83,6 +105,8 @@ static void check_switches(struct dt_conf_reader *reader)
         else if (now && s->off && !dt_conf_given(conf, s->path) &&
                  strcmp(now, s->agrees) != 0 && !is_of_others(conf, s))
             dt_conf_note(&reader->draft.warnings, at, s->alias, "%s", s->off);
+        else if (now && s->less && strcmp(now, s->less) == 0)
+            dt_conf_note(&reader->draft.warnings, at, s->alias, "%s", s->more);
         free(now);
     }
 }
@@ -254,8 +278,7 @@ static void take_key(struct dt_conf_reader *reader, int row,
                      const struct dt_tree *node, const char *path)
 {
     const char *meant = dt_conf_null_match(path);
-    if (meant && dt_conf_is_null(node) &&
-        node->place.source == DT_CONF_OF_FILE)
+    if (meant && dt_conf_is_null(node) && node->place.source == DT_CONF_OF_FILE)
         dt_conf_note(&reader->draft.warnings, node->place, path, "%s", meant);
     dt_conf_set(reader, row, node);
 }
@@ -412,6 +435,7 @@ static void take_values(struct dt_conf_reader *reader, struct dt_tree *tree)
         if (set[i])
             walk_tree(reader, set[i], "");
     walk_tree(reader, tree, "");
+    take_narrowed(reader);
     warn_of_foreign(reader);
     reader->algorithm = NULL;
     for (size_t i = 0; set && i < overrides->count; i++)

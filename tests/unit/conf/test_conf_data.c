@@ -69,12 +69,16 @@ static void every_spelling_of_the_guides_sets_its_key(void **state)
         {"data: {packing: wrapped}\n", DATA(packing), DT_PACK_WRAPPED},
         {"packing: true\npacking_strategy: wrapped\n", DATA(packing),
          DT_PACK_WRAPPED},
-        {"packing: true\ndata: {packing_strategy: bfd_split}\n",
-         DATA(packing), DT_PACK_BFD_SPLIT},
+        {"packing: true\ndata: {packing_strategy: bfd_split}\n", DATA(packing),
+         DT_PACK_BFD_SPLIT},
         {"packing: bfd\npacking_strategy: bfd\n", DATA(packing), DT_PACK_BFD},
         {"training: {packing: BFD}\n", DATA(packing), DT_PACK_BFD},
         {"completion_only_loss: true\n", DATA(loss_on), DT_LOSS_COMPLETION},
         {"assistant_only_loss: true\n", DATA(loss_on), DT_LOSS_ASSISTANT},
+        {"assistant_only_loss: true\ncompletion_only_loss: true\n",
+         DATA(loss_on), DT_LOSS_ASSISTANT},
+        {"completion_only_loss: true\ntraining.assistant_only_loss: true\n",
+         DATA(loss_on), DT_LOSS_ASSISTANT},
         {"training: {train_on_inputs: true}\n", DATA(loss_on), DT_LOSS_FULL},
         {"truncation_mode: keep_end\n", DATA(truncation), 1},
         {"chat_template_path: qwen2.5\n", DATA(chat_template),
@@ -378,7 +382,10 @@ static void false_is_not_read_as_something_else(void **state)
         {"train_on_inputs: false\n",
          "t.yaml:5:18: train_on_inputs: false, but data.loss_on is left out, "
          "and auto trains on all tokens of conversations: write assistant\n"},
-        {"completion_only_loss: false\nassistant_only_loss: true\n", ""},
+        {"completion_only_loss: false\nassistant_only_loss: true\n",
+         "t.yaml:5:23: completion_only_loss: false, but with a prompt and a "
+         "completion data.loss_on: assistant trains on turns of the completion "
+         "alone: write messages for those of the prompt, too\n"},
         {"bf16: false\n",
          "t.yaml:5:7: bf16: false, but precision.compute is left out, and auto "
          "is bf16 on GPUs: write fp32 or bf16\n"},
@@ -414,9 +421,12 @@ static const struct broken mistakes[] = {
     {LEAST "train_on_inputs: false\ndata.loss_on: full\n",
      "t.yaml:5:18: train_on_inputs: false here, but data.loss_on is full in "
      "line 6: remove one of them\n"},
-    {LEAST "completion_only_loss: true\nassistant_only_loss: true\n",
-     "t.yaml:6:22: data.loss_on: assistant here (assistant_only_loss), but "
-     "completion in line 5\n"},
+    {LEAST "completion_only_loss: true\ndata.loss_on: full\n",
+     "t.yaml:5:23: data.loss_on: completion here (completion_only_loss), but "
+     "full in line 6\n"},
+    {LEAST "assistant_only_loss: true\ntrain_on_inputs: true\n",
+     "t.yaml:6:18: data.loss_on: full here (train_on_inputs), but assistant in "
+     "line 5\n"},
     {LEAST "data: {num_workers: 1000, bad_lines: 2, pad_to_multiple_of: 0}\n",
      "t.yaml:5:21: data.num_workers: expected an integer from 0 to 256 "
      "(threads), got 1000\n"
