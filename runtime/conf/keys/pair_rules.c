@@ -103,8 +103,10 @@ static void check_pairs(struct dt_conf_draft *draft)
     if (conf->training.label_smoothing > 0)
         PROBLEM(draft, "training.label_smoothing",
                 "is not for preference pairs%s",
-                conf->algorithm == DT_CONF_DPO ? ": write dpo.label_smoothing"
-                                               : "");
+                conf->algorithm == DT_CONF_DPO
+                    ? ": remove it; labels that may be swapped are "
+                      "dpo.label_smoothing, with dpo.loss: cdpo"
+                    : "");
     if (!conf->model.disable_dropout)
         PROBLEM(draft, "model.disable_dropout",
                 "false: this algorithm compares two sides, which dropout "

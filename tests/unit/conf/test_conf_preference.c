@@ -113,7 +113,12 @@ static const struct broken of_pairs[] = {
      "t.yaml:5:18: training.label_smoothing: is not for preference pairs\n"},
     {PAIRS("dpo") "label_smoothing: 0.1\n",
      "t.yaml:5:18: training.label_smoothing: is not for preference pairs: "
-     "write dpo.label_smoothing\n"},
+     "remove it; labels that may be swapped are dpo.label_smoothing, with "
+     "dpo.loss: cdpo\n"},
+    {PAIRS("dpo") "label_smoothing_factor: 0.1\n",
+     "t.yaml:5:25: training.label_smoothing: is not for preference pairs: "
+     "remove it; labels that may be swapped are dpo.label_smoothing, with "
+     "dpo.loss: cdpo\n"},
     {PAIRS("dpo") "f_alpha_divergence_coef: 0.3\n",
      "t.yaml:5:26: dpo.f_alpha: only dpo.f_divergence: alpha_divergence uses "
      "it\n"},
