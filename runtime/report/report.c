@@ -134,11 +134,12 @@ __attribute__((format(printf, 2, 3))) static void line_add(struct line *line,
                              sizeof(line->text) - line->used, "%s", part);
 }
 
+/* NaN is the mean of nothing, as when all completions are masked. */
 static void line_add_values(struct line *line,
                             const struct dt_report_values *values)
 {
     for (size_t i = 0; i < values->count; i++)
-        if (values->value[i].shown)
+        if (values->value[i].shown && !isnan(values->value[i].value))
             line_add(line, "  %s %.4g", values->value[i].name,
                      values->value[i].value);
 }

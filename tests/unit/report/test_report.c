@@ -325,6 +325,27 @@ static void the_console_shows_progress_and_a_summary(void **state)
     free(text);
 }
 
+static void print_mean_of_nothing(void)
+{
+    const struct dt_report_step line = {
+        .step = 1,
+        .total_steps = 10,
+        .lr = 1e-3,
+        .values = {2, {{"entropy", -NAN, true}, {"reward", 0.5, true}}}};
+    struct dt_report *report = create(0, true);
+    dt_report_step(report, &line);
+    dt_report_destroy(report);
+}
+
+static void a_mean_of_nothing_is_left_out(void **state)
+{
+    (void)state;
+    char *text = captured(STDOUT_FILENO, print_mean_of_nothing);
+    assert_non_null(
+        strstr(text, "step 1/10  loss 0.0000  reward 0.5  lr 0.001"));
+    free(text);
+}
+
 static void print_step(void)
 {
     struct dt_report *report = create(0, true);
@@ -492,6 +513,7 @@ int main(void)
         cmocka_unit_test(a_removed_or_moved_file_is_made_anew),
         cmocka_unit_test(a_report_in_a_missing_directory_is_refused),
         cmocka_unit_test(the_console_shows_progress_and_a_summary),
+        cmocka_unit_test(a_mean_of_nothing_is_left_out),
         cmocka_unit_test(a_line_fits_above_its_bar),
         cmocka_unit_test(a_run_that_samples_ends_with_its_reward),
         cmocka_unit_test(only_an_exploding_loss_is_reported),
