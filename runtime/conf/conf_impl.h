@@ -198,10 +198,12 @@ const char *dt_conf_later_match(const char *path);
 bool dt_conf_foreign_has(const struct dt_conf_foreign *row, const char *path);
 
 /* The row of a key at top level or in `training` that has this value, NULL for
- * a list or a section. NULL: there is none.
+ * a list or a section, in a file of this algorithm, NULL if that is not known.
+ * NULL: there is none.
  */
 const struct dt_conf_foreign *dt_conf_foreign_match(const char *path,
-                                                    const char *value);
+                                                    const char *value,
+                                                    const char *algorithm);
 
 /* The meaning of null to other trainers for a key at top level or in
  * `training`, if that is a value of its own and not the default, or NULL.

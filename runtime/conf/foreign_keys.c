@@ -125,9 +125,17 @@ static const struct dt_conf_foreign foreigns[] = {
      "fine-tuning has one loss, that of the next token: remove it", NULL,
      "sft"},
     UNUSED("do_train do_predict", "the command says what is done"),
+    UNUSED("discopop_tau vespo_k_neg vespo_k_pos vespo_lambda_neg "
+           "vespo_lambda_pos",
+           "a loss of that name alone reads it"),
     UNUSED("do_eval", "training.eval_strategy says when"),
 
     /* models */
+    WRITE("model_init_kwargs",
+          "write model.attention and the like: weights are read in any type"),
+    WRITE("router_aux_loss_coef", "write it into the model's config.json"),
+    UNUSED_IF("cast_lm_head_to_fp32", OFF, "off here, too"),
+    WRITE("cast_lm_head_to_fp32", "not supported: remove it"),
     UNUSED("trust_remote_code", "code of models is never run"),
     UNUSED("model_revision revision_of_model hub_model_revision use_auth_token "
            "hf_use_auth_token hf_hub_token token low_cpu_mem_usage device_map "
@@ -152,14 +160,16 @@ static const struct dt_conf_foreign foreigns[] = {
            "liger_layer_norm liger_cross_entropy "
            "liger_fused_linear_cross_entropy cut_cross_entropy use_unsloth "
            "lora_mlp_kernel lora_qkv_kernel lora_o_kernel use_v1_kernels "
-           "use_kernels kernel_config torch_compile torch_compile_backend "
-           "torch_compile_mode plugins",
+           "use_kernels kernel_config liger_kernel_config torch_compile "
+           "torch_compile_backend torch_compile_mode torch_empty_cache_steps "
+           "plugins",
            "kernels are built in"),
     UNUSED_IF("activation_offloading", OFF, "off here, too"),
     WRITE("activation_offloading",
           "write model.gradient_checkpointing: offload, which keeps the inputs "
           "of blocks in host memory and computes the rest again"),
-    UNUSED("gradient_checkpointing_kwargs use_reentrant_gc",
+    UNUSED("gradient_checkpointing_kwargs activation_checkpointing_kwargs "
+           "use_reentrant_gc",
            "recomputation has one form"),
     MEANS("disable_gradient_checkpointing", "true",
           "model.gradient_checkpointing", "false"),
@@ -192,6 +202,8 @@ static const struct dt_conf_foreign foreigns[] = {
     UNUSED_IF("lora_target_linear lora_fan_in_fan_out", OFF,
               "adapter.target_modules says which layers"),
     UNUSED("lora_fan_in_fan_out", "the model's layers say it"),
+    UNUSED("lora_task_type", "the algorithm says it"),
+    WRITE("lora_target_parameters", "not supported: remove it"),
     UNUSED_IF("use_galore use_apollo use_badam use_adam_mini use_muon "
               "use_llama_pro pissa_init use_kt",
               OFF, "off here, too"),
@@ -227,10 +239,22 @@ static const struct dt_conf_foreign foreigns[] = {
           "assistant but the last"),
     MEANS("neat_packing", "true", "data.packing", "bfd"),
     UNUSED("neat_packing", "data.packing says it"),
-    UNUSED("remove_unused_columns",
+    UNUSED("remove_unused_columns label_names include_for_metrics "
+           "prediction_loss_only",
            "of each line the columns of its format are read"),
-    UNUSED("pad_to_sequence_len eval_sample_packing padding_free "
-           "group_by_length group_by_modality_length",
+    UNUSED("dataloader_in_order dataloader_multiprocessing_context "
+           "dataloader_persistent_workers accelerator_config",
+           "threads load the rows, in their order"),
+    UNUSED_IF("pad_to_multiple_of", "auto",
+              "it is chosen where data.pad_to_multiple_of is left out"),
+    UNUSED_IF("train_sampling_strategy", "random group_by_length",
+              "rows have a random order"),
+    MEANS("train_sampling_strategy", "sequential", "data.shuffle", "false"),
+    WRITE("train_sampling_strategy", "write data.shuffle: true or false"),
+    {"shuffle_dataset", "false", "data.shuffle", "false", NULL, "grpo"},
+    UNUSED("shuffle_dataset", "data.shuffle says it"),
+    UNUSED("pad_to_sequence_len eval_sample_packing eval_packing padding_free "
+           "group_by_length length_column_name group_by_modality_length",
            "rows are as short as their longest example; see data.packing"),
     UNUSED_IF("average_tokens_across_devices", "true",
               "the loss is always over all tokens of a step"),
@@ -298,14 +322,52 @@ static const struct dt_conf_foreign foreigns[] = {
           "write reward.functions: a list of {type: ..., weight: 1}"),
     UNUSED("use_vllm vllm_mode vllm_device vllm_dtype vllm_server_host "
            "vllm_server_port vllm_server_timeout vllm_tensor_parallel_size "
-           "vllm_gpu_memory_utilization vllm_max_model_len infer_backend vllm",
+           "vllm_gpu_memory_utilization vllm_max_model_len "
+           "vllm_max_model_length vllm_enable_sleep_mode vllm_group_port "
+           "vllm_model_impl vllm_server_base_url infer_backend vllm "
+           "ds3_gather_for_generation cache_implementation "
+           "use_transformers_paged use_transformers_continuous_batching "
+           "transformers_continuous_batching_config",
            "the trainer itself samples completions"),
-    UNUSED("log_completions", "rollout.log_every says how often"),
+    MEANS("vllm_importance_sampling_correction", "false", "rollout.correction",
+          "none"),
+    UNUSED("vllm_importance_sampling_correction",
+           "rollout.correction says which"),
+    WRITE("vllm_importance_sampling_clip_min",
+          "not supported: remove it, and see rollout.correction"),
+    WRITE("vllm_structured_outputs_regex max_tool_calling_iterations",
+          "not supported: remove it"),
+    WRITE("generation_kwargs", "write rollout.temperature, top_p, top_k, "
+                               "min_p, stop or stop_ids"),
+    UNUSED_IF("use_adaptive_entropy", OFF, "off here, too"),
+    WRITE("use_adaptive_entropy", "not supported: write grpo.entropy_coef"),
+    UNUSED("entropy_coef_delta entropy_coef_max entropy_coef_min "
+           "entropy_target",
+           "use_adaptive_entropy alone reads it"),
+    UNUSED("log_completions log_completions_hub_repo log_multimodal "
+           "log_unique_prompts",
+           "rollout.log_every says how often"),
+    UNUSED("precompute_ref_batch_size", "training.per_device_batch_size is it"),
 
     /* steps, reports and checkpoints */
     MEANS("bf16 fp16", "auto", "precision.compute", "auto"),
     WRITE("pure_bf16 float16 bfloat16",
           "write precision.compute: bf16; the optimizer's weights stay fp32"),
+    WRITE("optim_args optim_target_modules",
+          "keys of optimizer say how weights are trained: remove it"),
+    UNUSED_IF("enable_jit_checkpoint ignore_data_skip auto_find_batch_size "
+              "eval_on_start eval_delay save_on_each_node "
+              "restore_callback_states_from_checkpoint",
+              OFF, "off here, too"),
+    WRITE("eval_on_start eval_delay",
+          "write training.eval_strategy and eval_steps: evaluations are at "
+          "whole multiples"),
+    WRITE("auto_find_batch_size",
+          "write training.per_device_batch_size; `disttrain plan` says which "
+          "fits"),
+    WRITE("save_on_each_node restore_callback_states_from_checkpoint",
+          "all ranks write one checkpoint, which has all states: remove it"),
+    MEANS("log_level", "passive", "logging.level", "info"),
     UNUSED_IF("logging_strategy", "steps", "logging.steps says how often"),
     WRITE("logging_strategy", "write logging.steps: N"),
     WRITE("saves_per_epoch", "write checkpoint.steps: N, or a share of the run "
@@ -316,6 +378,11 @@ static const struct dt_conf_foreign foreigns[] = {
     UNUSED_IF("auto_resume_from_checkpoints", OFF, "off here, too"),
     WRITE("use_tensorboard", "write logging.report_to: [tensorboard]"),
     UNUSED("plot_loss", "report.html has plots"),
+    UNUSED("batch_eval_metrics eval_accumulation_steps eval_do_concat_batches "
+           "eval_use_gather_object",
+           "evaluations add up as they go"),
+    UNUSED("log_level_replica log_on_each_node logging_nan_inf_filter",
+           "rank 0 reports; see logging.rank_logs"),
     UNUSED("wandb_watch wandb_log_model wandb_run_id eval_table_size "
            "include_tokens_per_second include_num_input_tokens_seen "
            "skip_memory_metrics loss_watchdog_threshold loss_watchdog_patience "
@@ -323,7 +390,9 @@ static const struct dt_conf_foreign foreigns[] = {
            "it reports what logs and report.html have, or nothing"),
     UNUSED_IF("push_to_hub use_swanlab use_mlflow hub_always_push", OFF,
               "off here, too"),
-    UNUSED("hub_model_id hub_strategy hub_private_repo hub_token "
+    UNUSED("project hub_revision trackio_space_id trackio_bucket_id "
+           "trackio_static_space_id hub_model_id hub_strategy "
+           "hub_private_repo hub_token "
            "hub_always_push export_dir export_size export_device "
            "export_legacy_format",
            "nothing is uploaded; `disttrain export` writes the model"),
@@ -332,6 +401,7 @@ static const struct dt_conf_foreign foreigns[] = {
           "writes"),
 
     /* ranks */
+    UNUSED("ddp_static_graph", "every parameter is used in every step"),
     UNUSED("compute_environment debug tpu_env tpu_use_cluster tpu_use_sudo "
            "gpu_ids enable_cpu_affinity dynamo_backend dynamo_config "
            "ray_run_name ray_storage_path "
@@ -396,11 +466,14 @@ const char *dt_conf_null_match(const char *path)
 }
 
 const struct dt_conf_foreign *dt_conf_foreign_match(const char *path,
-                                                    const char *value)
+                                                    const char *value,
+                                                    const char *algorithm)
 {
     for (const struct dt_conf_foreign *f = foreigns; f->names; f++)
         if (dt_conf_foreign_has(f, path) &&
-            (!f->values || (value && is_among(f->values, value))))
+            (!f->values || (value && is_among(f->values, value))) &&
+            (!f->algorithm ||
+             (algorithm && strcasecmp(f->algorithm, algorithm) == 0)))
             return f;
     return NULL;
 }

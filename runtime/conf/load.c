@@ -283,20 +283,6 @@ static void take_key(struct dt_conf_reader *reader, int row,
     dt_conf_set(reader, row, node);
 }
 
-/* The row of another trainer's key, in a file of this algorithm. */
-static const struct dt_conf_foreign *match_foreign(
-    const struct dt_conf_reader *reader, const char *path,
-    const struct dt_tree *node)
-{
-    const struct dt_conf_foreign *f = dt_conf_foreign_match(
-        path, node->kind == DT_TREE_SCALAR ? node->text : NULL);
-    return f && f->algorithm &&
-                   (!reader->algorithm ||
-                    strcasecmp(f->algorithm, reader->algorithm) != 0)
-               ? NULL
-               : f;
-}
-
 static void walk_tree(struct dt_conf_reader *reader, const struct dt_tree *map,
                       const char *prefix)
 {
@@ -306,7 +292,9 @@ static void walk_tree(struct dt_conf_reader *reader, const struct dt_tree *map,
                  c->key);
         int row = match_row(reader, path);
         const struct dt_conf_switch *s = dt_conf_switch_match(path);
-        const struct dt_conf_foreign *f = match_foreign(reader, path, c);
+        const struct dt_conf_foreign *f = dt_conf_foreign_match(
+            path, c->kind == DT_TREE_SCALAR ? c->text : NULL,
+            reader->algorithm);
         const char *waits = dt_conf_later_match(path);
         bool section = c->kind != DT_TREE_SCALAR && dt_conf_section_match(path);
         if (c->kind == DT_TREE_MAP && dt_deepspeed_section(path))
@@ -407,8 +395,9 @@ static void find_algorithm(struct dt_conf_reader *reader,
 {
     for (const struct dt_tree *c = tree->child; c; c = c->next) {
         const struct dt_conf_foreign *f =
-            c->kind == DT_TREE_SCALAR ? dt_conf_foreign_match(c->key, c->text)
-                                      : NULL;
+            c->kind == DT_TREE_SCALAR
+                ? dt_conf_foreign_match(c->key, c->text, NULL)
+                : NULL;
         if (c->kind == DT_TREE_SCALAR && strcmp(c->key, "algorithm") == 0)
             reader->algorithm = c->text;
         else if (f && f->path && strcmp(f->path, "algorithm") == 0)

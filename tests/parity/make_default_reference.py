@@ -40,7 +40,7 @@ def fields(of, keep=lambda name: True):
 
 def main():
     out = {name: fields(of) for name, of in CLASSES.items()}
-    out["adapter"] = fields(ModelConfig, lambda n: "lora" in n or "peft" in n)
+    out["adapter"] = fields(ModelConfig, lambda n: "lora" in n)
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "defaults.json")
     with open(path, "w") as f:
         json.dump(out, f, indent=0, sort_keys=True)

@@ -68,8 +68,10 @@ static void use_peft_takes_the_defaults_of_trl(void **state)
     assert_int_equal(conf->adapter.r, 16);
     assert_true(conf->adapter.alpha == 32 && conf->adapter.dropout == 0.05);
     dt_conf_destroy(conf);
-    snprintf(text, sizeof(text), "%suse_peft: true\nlora_r: 8\n"
-             "lora_alpha: 8\nlora_dropout: 0\n", some);
+    snprintf(text, sizeof(text),
+             "%suse_peft: true\nlora_r: 8\n"
+             "lora_alpha: 8\nlora_dropout: 0\n",
+             some);
     conf = load_good(text, "");
     assert_int_equal(conf->adapter.r, 8);
     assert_true(conf->adapter.alpha == 8 && conf->adapter.dropout == 0);
@@ -280,6 +282,39 @@ static void keys_of_parts_contradict_each_other_aloud(void **state)
     CHECK_ALL(cases);
 }
 
+/* What TRL 1.16 has besides its defaults, which test_defaults gives. */
+static void newer_keys_of_trl_are_known(void **state)
+{
+    static const struct broken cases[] = {
+        {LEAST "optim_args: a=1\neval_on_start: true\neval_delay: 5\n"
+               "auto_find_batch_size: true\ngeneration_kwargs: {top_k: 3}\n",
+         "t.yaml:5:1: optim_args: keys of optimizer say how weights are "
+         "trained: remove it\n"
+         "t.yaml:6:1: eval_on_start: write training.eval_strategy and "
+         "eval_steps: evaluations are at whole multiples\n"
+         "t.yaml:7:1: eval_delay: write training.eval_strategy and eval_steps: "
+         "evaluations are at whole multiples\n"
+         "t.yaml:8:1: auto_find_batch_size: write "
+         "training.per_device_batch_size; `disttrain plan` says which fits\n"
+         "t.yaml:9:1: generation_kwargs: write rollout.temperature, top_p, "
+         "top_k, min_p, stop or stop_ids\n"},
+    };
+    (void)state;
+    CHECK_ALL(cases);
+    struct dt_conf *conf = load_good(
+        "algorithm: grpo\nmodel: .\ndata.train: train.jsonl\n"
+        "training.per_device_batch_size: 8\nreward.functions: [{type: exact}]\n"
+        "shuffle_dataset: false\nvllm_importance_sampling_correction: false\n",
+        "");
+    assert_false(conf->data.shuffle);
+    assert_int_equal(conf->rollout.correction, DT_CORRECTION_NONE);
+    dt_conf_destroy(conf);
+    conf = load_good(LEAST "shuffle_dataset: false\n",
+                     "t.yaml:5:1: no effect here: shuffle_dataset" WHY);
+    assert_true(conf->data.shuffle);
+    dt_conf_destroy(conf);
+}
+
 /* Elsewhere null is the default, also to other trainers. */
 static void null_that_is_a_value_elsewhere_is_told(void **state)
 {
@@ -358,6 +393,7 @@ int main(void)
         cmocka_unit_test(flags_of_llava_are_read),
         cmocka_unit_test(sizes_of_images_of_llama_factory_are_read),
         cmocka_unit_test(keys_of_parts_contradict_each_other_aloud),
+        cmocka_unit_test(newer_keys_of_trl_are_known),
         cmocka_unit_test(null_that_is_a_value_elsewhere_is_told),
         cmocka_unit_test(keys_that_are_listed_only_are_not_given),
         cmocka_unit_test(a_foreign_value_depends_on_the_algorithm),
