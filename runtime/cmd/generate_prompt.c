@@ -48,7 +48,7 @@ static int open_images(struct dt_prompter *p, const char *root,
 {
     const struct dt_model_config *config = &p->engine->config;
     const struct dt_vision_config *vision = config->vision;
-    const char *dir = p->engine->tokenizer_dir;
+    const char *dir = p->engine->image_dir;
     if (!vision)
         return 0;
     if (dt_sight_load(&p->processor, vision, dir, err) < 0)

@@ -13,6 +13,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/image/image_rows.c \
 	runtime/image/processor.c \
 	runtime/image/processor.h \
+	runtime/image/processor_files.c \
 	runtime/image/resize.c \
 	runtime/image/store.c \
 	runtime/image/store.h \

@@ -468,7 +468,8 @@ static void read_counts(const struct type *type, const struct keys *image,
         wrong(whole, type->tokens, "the tokens of an image");
 }
 
-static void apply_wishes(const struct dt_image_options *options,
+static void apply_wishes(const struct type *type,
+                         const struct dt_image_options *options,
                          struct dt_error *problems,
                          struct dt_image_processor *processor)
 {
@@ -492,6 +493,7 @@ static void apply_wishes(const struct dt_image_options *options,
                      (unsigned long long)processor->max_pixels);
     if (options->pad >= 0)
         processor->pad = options->pad;
+    processor->unsaid = processor->pad && !type->crops; /* as Llava's */
     if (processor->pad && (pixels || processor->kind == DT_IMAGE_TILES))
         dt_error_add(problems, EX_CONFIG,
                      "padding to a square (data.image_pad): images of this "
@@ -529,8 +531,8 @@ static int parse(const char *dir, const char *name, json_t **root,
     return *root ? 0 : -1;
 }
 
-static const char older[] = "preprocessor_config.json";
-static const char newer[] = "processor_config.json";
+static const char older[] = DT_IMAGE_FILE;
+static const char newer[] = DT_IMAGE_FILE_WHOLE;
 static const char in_newer[] = "processor_config.json: ";
 
 /* `image` has the keys of images, `whole` those of the processor. */
@@ -547,7 +549,7 @@ static int read_files(struct dt_image_processor *processor, const json_t *image,
         return -1;
     read_image_keys(type, &image_keys, processor);
     read_counts(type, &image_keys, &whole_keys, options, processor);
-    apply_wishes(options, problems, processor);
+    apply_wishes(type, options, problems, processor);
     return problems->text[0] ? -1 : 0;
 }
 

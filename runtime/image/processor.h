@@ -40,13 +40,14 @@ struct dt_image_processor {
     uint32_t height, width;           /* FIXED; SHORTEST: both the same */
     uint32_t crop_height, crop_width; /* of the center; 0: no crop */
     bool pad;                         /* first to a square, */
-    uint8_t background[3];            /* with this color */
-    uint64_t min_pixels, max_pixels;  /* PIXELS */
-    uint32_t longest, tile;           /* TILES: sides */
-    bool split;                       /* TILES; else one tile is all */
-    double mean[3], std[3], factor;   /* (value * factor - mean) / std */
-    uint32_t patch, merge, temporal;  /* sides of a patch, and of patches that
-                                         become one token; frames */
+    uint8_t background[3];            /* with this color; */
+    bool unsaid; /* which no class of transformers does for such a model */
+    uint64_t min_pixels, max_pixels; /* PIXELS */
+    uint32_t longest, tile;          /* TILES: sides */
+    bool split;                      /* TILES; else one tile is all */
+    double mean[3], std[3], factor;  /* (value * factor - mean) / std */
+    uint32_t patch, merge, temporal; /* sides of a patch, and of patches that
+                                        become one token; frames */
     uint32_t tokens; /* of a tile or of an image; 0: of each merged patch one */
 };
 
@@ -79,6 +80,25 @@ int dt_image_processor_parse(struct dt_image_processor *processor,
                              const char *whole,
                              const struct dt_image_options *options,
                              struct dt_error *err);
+
+#define DT_IMAGE_FILE "preprocessor_config.json"
+#define DT_IMAGE_FILE_WHOLE "processor_config.json"
+
+/* The texts of both files; NULL: there is none. */
+struct dt_image_files {
+    char *image, *whole;
+};
+
+/* Reads the files of `dir`, and changes what `processor` does in another way:
+ * padding, unless it is unsaid, and bounds of pixels. Loaded without wishes
+ * they give `processor`, here and in transformers; the backend is a wish of
+ * each program. Release with dt_image_files_fini. -1: as
+ * dt_image_processor_load.
+ */
+int dt_image_processor_files(struct dt_image_files *files, const char *dir,
+                             const struct dt_image_processor *processor,
+                             struct dt_error *err);
+void dt_image_files_fini(struct dt_image_files *files);
 
 /* A hash of all that the pictures of an image depend on. */
 uint64_t dt_image_processor_hash(const struct dt_image_processor *processor);

@@ -117,7 +117,8 @@ static int find_looks(const struct dt_spec *spec,
     if (!config->vision || !spec->images.there)
         return 0;
     if (dt_weights_base(dir, base, err) < 0 ||
-        dt_sight_load(&processor, config->vision, base, err) < 0)
+        dt_sight_load(&processor, config->vision, dt_sight_dir(dir, base),
+                      err) < 0)
         return -1;
     if (data)
         return count_looks(data, &processor, looks, err);

@@ -89,7 +89,7 @@ static int open_images(struct model *model, const struct dt_reward_lane *lane,
     if (!sees(model))
         return 0;
     if (dt_sight_load(&model->processor, engine->config.vision,
-                      engine->tokenizer_dir, err) < 0)
+                      engine->image_dir, err) < 0)
         return -1;
     model->colors = dt_image_table(&model->processor);
     if (lane->images)

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "rollout/engine.h"
+#include "rollout/sight.h"
 #include "weights/weights.h"
 
 enum { PARAMS_PER_THREAD = 1 << 22 };
@@ -24,6 +25,7 @@ void dt_engine_close(struct dt_engine *engine)
     dt_layout_destroy(engine->layout);
     dt_model_config_fini(&engine->config);
     free(engine->tokenizer_dir);
+    free(engine->image_dir);
 }
 
 /* Limits the threads for a small model: its operations are many and short, and
@@ -118,6 +120,8 @@ int dt_engine_open(struct dt_engine *engine, const char *dir,
         add_stop_id(engine, engine->config.eos[i]);
     if (read_stops(engine, base, err) < 0 || load_model(engine, dir, err) < 0)
         return -1;
+    if (!(engine->image_dir = strdup(dt_sight_dir(dir, base))))
+        return dt_error_set(err, EX_OSERR, "out of memory");
     return open_tokenizer(engine, base, err);
 }
 

@@ -18,6 +18,7 @@ struct dt_engine {
     struct dt_view weights;
     struct dt_tokenizer *tokenizer; /* NULL: ids only */
     char *tokenizer_dir;            /* for messages */
+    char *image_dir;                /* dt_sight_dir */
     int32_t stop[DT_ENGINE_STOPS];
     size_t stop_count;
     const char *strings[DT_ENGINE_STOPS]; /* not owned */

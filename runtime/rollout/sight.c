@@ -5,6 +5,7 @@
 #include "config.h"
 
 #include "rollout/sight.h"
+#include "weights/weights.h"
 
 void dt_sight_ask(struct dt_image_options *options,
                   const struct dt_vision_config *vision)
@@ -30,6 +31,14 @@ int dt_sight_check(const struct dt_image_processor *processor,
                         "%s: its image processor makes pictures of %u x %u "
                         "patches, but the tower of config.json has %zu x %zu",
                         dir, plan.grid_height, plan.grid_width, grid, grid);
+}
+
+const char *dt_sight_dir(const char *dir, const char *base)
+{
+    return dt_weights_has_file(dir, DT_IMAGE_FILE) ||
+                   dt_weights_has_file(dir, DT_IMAGE_FILE_WHOLE)
+               ? dir
+               : base;
 }
 
 int dt_sight_load(struct dt_image_processor *processor,

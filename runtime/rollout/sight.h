@@ -18,6 +18,11 @@ int dt_sight_check(const struct dt_image_processor *processor,
                    const struct dt_vision_config *vision, const char *dir,
                    struct dt_error *err);
 
+/* The directory whose files say how a model in `dir` sees images: of an adapter
+ * its own, where it was saved with them, or that of its model, `base`.
+ */
+const char *dt_sight_dir(const char *dir, const char *base);
+
 /* Reads the processor of a model from the files in `dir`. -1: as
  * dt_image_processor_load and dt_sight_check.
  */

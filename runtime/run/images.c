@@ -75,14 +75,18 @@ static struct dt_image_options options_of(const struct dt_conf *conf,
     return options;
 }
 
+static const char *model_dir(const struct dt_conf *conf)
+{
+    return conf->model.path ? conf->model.path : conf->model.config_path;
+}
+
 /* Reads the processor as the keys of the configuration say. */
 static int load_processor(struct dt_run_images *images,
                           const struct dt_conf *conf,
                           const struct dt_vision_config *vision,
                           struct dt_error *err)
 {
-    const char *dir =
-        conf->model.path ? conf->model.path : conf->model.config_path;
+    const char *dir = model_dir(conf);
     const struct dt_image_options options = options_of(conf, vision);
     if (read_processor(images, conf, dir, &options, err) < 0)
         return -1;
@@ -226,6 +230,16 @@ int dt_run_images_same(const struct dt_run_images *images,
                               "%s: its image processor makes other pictures "
                               "than the model's",
                               dir);
+}
+
+int dt_run_images_files(const struct dt_run_images *images,
+                        const struct dt_conf *conf,
+                        struct dt_image_files *files, struct dt_error *err)
+{
+    *files = (struct dt_image_files){0};
+    return images->there ? dt_image_processor_files(files, model_dir(conf),
+                                                    &images->processor, err)
+                         : 0;
 }
 
 int dt_run_images_make_store(const struct dt_run_images *images,

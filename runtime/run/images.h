@@ -48,6 +48,14 @@ int dt_run_images_same(const struct dt_run_images *images,
                        const struct dt_model_config *config, const char *dir,
                        struct dt_error *err);
 
+/* Reads the files of the processor from the directory of the model, with what
+ * the keys of the configuration change of them; none if it has no tower.
+ * Release with dt_image_files_fini. -1: as dt_image_processor_files.
+ */
+int dt_run_images_files(const struct dt_run_images *images,
+                        const struct dt_conf *conf,
+                        struct dt_image_files *files, struct dt_error *err);
+
 /* Makes the directory of the store. -1: EX_CANTCREAT. */
 int dt_run_images_make_store(const struct dt_run_images *images,
                              struct dt_error *err);

@@ -300,6 +300,13 @@ static void print_banner(struct dt_run *run)
                            dt_learner_parts_text(&spec->learner, parts));
         dt_report_note(run->report, "images: %s",
                        dt_run_images_text(&spec->images, images));
+        if (spec->images.processor.unsaid)
+            dt_log(
+                spec->rank == 0 ? DT_LOG_WARN : DT_LOG_DEBUG, "algo",
+                "data.image_pad: transformers pads no images of such a model "
+                "(%s), so the files of checkpoints do not ask for it: what "
+                "generates with them gives images their own shape",
+                dt_model_type(config));
     }
     if (spec->exec.ops->attention_library)
         dt_report_note(run->report, "attention: %s",

@@ -135,6 +135,11 @@ struct dt_ckpt_tensor dt_weights_tensor(const struct dt_layout *layout,
 /* The content of a Hugging Face model directory to write, or of PEFT's
  * directory of an adapter.
  */
+/* A file of text that is written in place of a copy. */
+struct dt_weights_text {
+    const char *name, *text;
+};
+
 struct dt_weights_files {
     const char *config;  /* the text of config.json, or ... */
     const char *adapter; /* ... of adapter_config.json */
@@ -147,6 +152,9 @@ struct dt_weights_files {
     size_t max_shard_bytes;
     const char *tokenizer; /* a directory whose tokenizer files, chat template
                               and generation settings are copied, or NULL */
+    const struct dt_weights_text *texts; /* up to a name of NULL; those whose
+                                            text is NULL are copied. NULL: none
+                                          */
     /* For several ranks, which all make the call; NULL: rank 0 of 1. */
     const struct dt_ckpt_source *source;
     const struct dt_ckpt_tensor **tensors; /* set to the array of tensors that

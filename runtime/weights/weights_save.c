@@ -97,10 +97,21 @@ static int add_templates(struct dt_ckpt_writer *writer, const char *source,
     return rc;
 }
 
+/* The text that stands in place of a copy, or NULL. */
+static const char *find_text(const struct dt_weights_files *files,
+                             const char *name)
+{
+    const struct dt_weights_text *text = files->texts;
+    while (text && text->name && strcmp(text->name, name) != 0)
+        text++;
+    return text && text->name ? text->text : NULL;
+}
+
 /* Copies the files of the tokenizer, the chat templates, the generation
  * settings and what makes pictures of images.
  */
-static int add_copies(struct dt_ckpt_writer *writer, const char *source,
+static int add_copies(struct dt_ckpt_writer *writer,
+                      const struct dt_weights_files *files,
                       struct dt_error *err)
 {
     static const char *const names[] = {
@@ -120,9 +131,11 @@ static int add_copies(struct dt_ckpt_writer *writer, const char *source,
         "chat_template.json",
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (dt_ckpt_add_copy(writer, names[i], source, COPY_MAX_BYTES, err) < 0)
+        if (!find_text(files, names[i]) &&
+            dt_ckpt_add_copy(writer, names[i], files->tokenizer, COPY_MAX_BYTES,
+                             err) < 0)
             return -1;
-    return add_templates(writer, source, err);
+    return add_templates(writer, files->tokenizer, err);
 }
 
 static int add_texts(struct dt_ckpt_writer *writer,
@@ -132,7 +145,10 @@ static int add_texts(struct dt_ckpt_writer *writer,
     const char *text = files->adapter ? files->adapter : files->config;
     if (dt_ckpt_add_text(writer, name, text, err) < 0)
         return -1;
-    return files->tokenizer ? add_copies(writer, files->tokenizer, err) : 0;
+    for (const struct dt_weights_text *t = files->texts; t && t->name; t++)
+        if (t->text && dt_ckpt_add_text(writer, t->name, t->text, err) < 0)
+            return -1;
+    return files->tokenizer ? add_copies(writer, files, err) : 0;
 }
 
 /* The source of the parameters, and the first tensor that every rank has. */

@@ -359,6 +359,31 @@ mistake() {
     grep '; [1-9][0-9]* images, [1-9][0-9]* left out where examples were cut' quiet.log
 }
 
+@test "a checkpoint says what became of images in training" {
+    local model=llava
+    config llava first "model: {path: llava/model, $LANGUAGE}" \
+        "$(rows train 128 'image_pad: true')"
+    quietly train 1 first
+    grep -x 'images: .*, padded to a square, .*' quiet.log
+    config llava second "model: {path: first.out, $LANGUAGE}"
+    quietly train 1 second
+    grep -x 'images: .*, padded to a square, .*' quiet.log
+    cmp {first,second}.out/checkpoints/latest/processor_config.json
+    # no class of transformers pads images of Gemma
+    model=gemma3
+    config gemma3 third "model: {path: gemma3/model, $LANGUAGE}" \
+        "$(rows train 128 'image_pad: true')"
+    quietly train 1 third
+    (($(grep -c 'data.image_pad: transformers pads no images of such a model (gemma3)' \
+        quiet.log) == 1))
+    cmp {gemma3/model,third.out/checkpoints/latest}/processor_config.json
+    model=qwen2_5_vl
+    run_of 1 fourth "$LANGUAGE" "$(rows train 128 'image_max_pixels: 256')"
+    config $model fifth "model: {path: fourth.out, $LANGUAGE}"
+    quietly train 1 fifth
+    grep 'images: multiples of 4 x 4, 16 to 256 pixels' quiet.log
+}
+
 # flops NAME: of a token.
 flops() {
     sed -n 's/.*"flops_per_token": \([-+.e0-9]*\).*/\1/p' "$1.out/logs/run.json"

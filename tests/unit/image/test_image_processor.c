@@ -246,6 +246,84 @@ static void wishes_of_the_user_are_applied_or_refused(void **state)
                                      "images of this model are not padded"));
 }
 
+/* Loads a processor with these wishes, and then, without any, the files that
+ * say so: both give the same pictures.
+ */
+static void files_say(const char *name, struct dt_image_options options)
+{
+    struct dt_image_processor asked, read;
+    struct dt_image_files files;
+    struct dt_error err = {0};
+    options.patch = strcmp(name, "qwen3_vl") == 0 ? 16 : 14;
+    if (load_with(name, NULL, NULL, &options, &asked, &err) < 0 ||
+        dt_image_processor_files(&files, scratch_path("changed"), &asked,
+                                 &err) < 0)
+        fail_msg("%s: %s", name, err.text);
+    json_t *again = json_object();
+    if (files.image)
+        json_object_set_new(again, "preprocessor_config.json",
+                            json_loads(files.image, 0, NULL));
+    if (files.whole)
+        json_object_set_new(again, "processor_config.json",
+                            json_loads(files.whole, 0, NULL));
+    const char *dir = scene_write_dir("again", again);
+    json_decref(again);
+    dt_image_files_fini(&files);
+    options.min_pixels = options.max_pixels = 0;
+    options.pad = -1;
+    if (dt_image_processor_load(&read, dir, &options, &err) < 0)
+        fail_msg("%s: %s", name, err.text);
+    assert_int_equal(read.pad, asked.pad);
+    assert_true(dt_image_processor_hash(&read) ==
+                dt_image_processor_hash(&asked));
+}
+
+static void files_say_what_the_user_has_changed(void **state)
+{
+    const struct dt_image_options usual = scene_options();
+    struct dt_image_options pads = usual, not = usual, bounds = usual;
+    (void)state;
+    pads.pad = 1;
+    not .pad = 0;
+    bounds.min_pixels = 6272;
+    bounds.max_pixels = 12544;
+    files_say("clip", usual);
+    files_say("clip", pads);
+    files_say("clip", not );
+    files_say("siglip", pads);
+    files_say("llava_pad", usual);
+    files_say("llava_pad", not );
+    files_say("qwen2_vl", usual);
+    files_say("qwen2_vl", bounds);
+    files_say("qwen3_vl", bounds);
+}
+
+static void files_that_say_it_already_are_left_as_they_are(void **state)
+{
+    struct dt_image_processor processor;
+    struct dt_image_options options = scene_options();
+    struct dt_image_files files;
+    struct dt_error err = {0};
+    char path[600];
+    (void)state;
+    options.patch = 14;
+    options.pad = 1;
+    const char *cases[] = {"llava_pad", "gemma3"};
+    for (size_t i = 0; i < 2; i++) {
+        if (load_with(cases[i], NULL, NULL, &options, &processor, &err) < 0 ||
+            dt_image_processor_files(&files, scratch_path("changed"),
+                                     &processor, &err) < 0)
+            fail_msg("%s: %s", cases[i], err.text);
+        assert_int_equal(processor.unsaid, i == 1);
+        snprintf(path, sizeof(path), "%s/preprocessor_config.json",
+                 scratch_path("changed"));
+        char *text = dt_file_read(path, 1 << 20, &err);
+        assert_string_equal(files.image, text);
+        free(text);
+        dt_image_files_fini(&files);
+    }
+}
+
 static void a_directory_without_the_files_is_told(void **state)
 {
     struct dt_image_processor processor;
@@ -329,6 +407,8 @@ int main(void)
         cmocka_unit_test(absent_keys_have_the_defaults_of_the_class),
         cmocka_unit_test(tokens_of_the_processor_and_of_the_tower_agree),
         cmocka_unit_test(wishes_of_the_user_are_applied_or_refused),
+        cmocka_unit_test(files_say_what_the_user_has_changed),
+        cmocka_unit_test(files_that_say_it_already_are_left_as_they_are),
         cmocka_unit_test(a_directory_without_the_files_is_told),
         cmocka_unit_test(plans_are_within_limits),
         cmocka_unit_test(images_are_within_the_bounds_of_their_processor),
