@@ -1,9 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# docs.sh - the manual knows the keys that README.md and docs/ name
+# docs.sh - the manual knows the keys that README.md and docs/ name, and keys
+# and models are as docs/ says
 
 # shellcheck source=tests/lint/tap.sh
 . "$(dirname "$0")/tap.sh"
+disttrain=${DT_BUILDDIR:-.}/disttrain
 keys=${DT_BUILDDIR:-.}/man/disttrain.yaml.5
 data=$(mktemp -d)
 trap 'rm -rf "$data"' EXIT
@@ -35,6 +37,64 @@ present_keys() {
         done
 }
 
+# Keys of other programs in tables, each with what its row says: "accepted",
+# "refused" or "unknown here". One that stands only in a section, or whose value
+# decides, is left out; one without a value has true.
+foreign_keys() {
+    awk -F '|' '$2 ~ /only in|also with/ || $3 ~ /^ *accepted if/ { next }
+        match($3, /^ *(accepted|refused)|unknown here/) {
+            split(substr($3, RSTART, RLENGTH), what, " ")
+            while (match($2, /`[^`]*`/)) {
+                key = substr($2, RSTART + 1, RLENGTH - 2)
+                $2 = substr($2, RSTART + RLENGTH)
+                sub(/^--/, "", key)
+                if (key !~ /:/ && !sub(/ /, ": ", key))
+                    key = key ": true"
+                if (key !~ /\.\.\./)
+                    print what[1], key
+            } }' "$1"
+}
+
+# other_keys FILE: those with which check does otherwise.
+other_keys() {
+    foreign_keys "$1" | while read -r what line; do
+        printf '%s\n' "algorithm: sft" "run: {name: a}" \
+            "model: {config_path: .}" "data: {train: a.jsonl}" "$line" \
+            >"$data/one.yaml"
+        said=$("$disttrain" check "$data/one.yaml" 2>&1 | grep "one.yaml:5:")
+        case $what:$said in
+        accepted:warning:*here:*) ;;
+        unknown:*"unknown key"*) ;;
+        unknown:*) echo "$1: $line: not unknown to check: $said" ;;
+        refused:"$data"*) ;;
+        *) echo "$1: $line: $what, but check says: $said" ;;
+        esac
+    done
+}
+
+# Models of images and text that docs/images.md does not list.
+unlisted_models() {
+    # shellcheck disable=SC2016 # of markdown
+    sed -n '/^`model_type`/,/^$/p' docs/images.md >"$data/listed"
+    sed -n '/^const struct dt_vision_family/,/;/s/^    \.type = "\(.*\)",/\1/p' \
+        runtime/model/family/vision/*.c | while read -r type; do
+        grep -qF "\`$type\`" "$data/listed" || echo "$type"
+    done
+}
+
+cat >"$data/rows" <<'END'
+| `do_train`, `neftune_noise_alpha` | accepted, no effect |
+| `do_train`, `neftune_noise_alpha` | refused: remove it |
+| `mm_patch_merge_type flat`, `bits: 8` | accepted |
+| `do_train`, `no_such_key` | leave them out: they are unknown here |
+END
+
+expect_none "check takes and refuses keys as docs/migrating.md says" \
+    "$(other_keys docs/migrating.md)"
+expect_none "a key that check takes otherwise is found" \
+    "$(other_keys "$data/rows" | grep -c . | grep -vx 4)"
+expect_none "docs/images.md lists the models of images and text" \
+    "$(unlisted_models)"
 expect_none "disttrain.yaml(5) has every key that README.md and docs/ name" \
     "$(unknown_keys)"
 expect_none "what docs/ says is to come is a key of later versions" \
