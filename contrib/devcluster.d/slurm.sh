@@ -2,6 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # slurm.sh - writes the configuration and starts the daemons of a cluster
 
+# lend_etc: spaces mount their own over these files, which a bare system need
+# not have: makes an empty one, which the last cluster removes.
+lend_etc() {
+    local file
+    for file in /etc/{hosts,passwd,group}; do
+        [[ -e $file ]] ||
+            { echo "$file" >>"$top.lent" && : >"$file"; } || return
+    done
+}
+
 # Writes the accounts of this machine and one more that exists only in the
 # cluster.
 write_etc() {

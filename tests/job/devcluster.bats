@@ -52,6 +52,22 @@ traces() {
     [[ $output =~ ": 4 nodes up in "[0-9]+\.[0-9]" s"$ ]]
 }
 
+@test "a machine without /etc/hosts gets none" {
+    cp -a /etc "$BATS_TEST_TMPDIR/etc"
+    rm "$BATS_TEST_TMPDIR/etc/hosts"
+    # with no other cluster, and an /etc of its own
+    run -0 unshare --mount --propagation slave sh -ec '
+        mount -n --bind "$1" /etc
+        mount -n -t tmpfs run /run
+        "$2" up --name bare --nodes 1 --plugin none
+        "$2" run --name bare getent hosts n1
+        "$2" down --name bare
+        ls -A /run' - "$BATS_TEST_TMPDIR/etc" "$DT_SRCDIR/contrib/devcluster"
+    echo "$output"
+    [[ $output == *"10.11.12.1 "*n1 ]]
+    [[ ! -e $BATS_TEST_TMPDIR/etc/hosts ]]
+}
+
 @test "a job of an ordinary user runs as that user" {
     run -0 dt_srun_user -N2 sh -c 'id -un; id -u; echo $HOME'
     [[ $output != *root* ]]
