@@ -68,6 +68,18 @@ held_out() {
     expect_nothing_left "$output"
 }
 
+@test "a machine that can have no cluster is told so before the build" {
+    mkdir "$BATS_TEST_TMPDIR/bin"
+    printf '#!/bin/sh\necho "unshare: not permitted" >&2\nexit 1\n' \
+        >"$BATS_TEST_TMPDIR/bin/unshare"
+    chmod +x "$BATS_TEST_TMPDIR/bin/unshare"
+    run -71 env -u DT_BUILDDIR PATH="$BATS_TEST_TMPDIR/bin:$PATH" \
+        "$tree/contrib/quickstart"
+    echo "$output"
+    [[ $output == *"unshare: not permitted"* ]]
+    [[ $output != *"== building"* ]]
+}
+
 @test "a user who is not root is told so in one line" {
     local nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
     chmod 755 "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR"
