@@ -147,6 +147,9 @@ static void plan_retry(struct dt_run *run, const struct dt_save_end *end,
 
 static void note_save(struct dt_run *run, const struct dt_save_end *end)
 {
+    char path[PATH_MAX + 32];
+    snprintf(path, sizeof(path), "%s/checkpoint-%ld", run->spec.ckpt_root,
+             end->step);
     if (run->report)
         dt_report_event(run->report,
                         &(struct dt_report_event){
@@ -155,7 +158,7 @@ static void note_save(struct dt_run *run, const struct dt_save_end *end)
                             .seconds = end->seconds,
                             .bytes = (double)dt_run_checkpoint_bytes(run),
                             .rank = -1,
-                            .text = run->saves.path});
+                            .text = path});
 }
 
 int dt_save_conclude(struct dt_run *run, const struct dt_save_end *end,

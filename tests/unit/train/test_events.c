@@ -118,7 +118,7 @@ static void a_save_tells_its_seconds_and_bytes(void **state)
                             &bytes),
                      2);
     assert_true(seconds > 0 && bytes > 1000);
-    assert_non_null(strstr(at, "out/checkpoints/latest\"}"));
+    assert_non_null(strstr(at, "out/checkpoints/checkpoint-1\"}"));
     free(text);
 }
 
