@@ -81,13 +81,21 @@ static struct dt_report_value *find_value(struct dt_report_values *values,
     return NULL;
 }
 
-/* The KL divergence from the reference; NULL: there is none. */
+/* The KL divergence from the reference; NULL: the algorithm has none. */
 static struct dt_report_value *find_kl(const struct dt_run *run,
                                        struct dt_report_values *values)
 {
-    return dt_run_refers(run) && run->spec.algo->kl
-               ? find_value(values, run->spec.algo->kl)
-               : NULL;
+    return run->spec.algo->kl ? find_value(values, run->spec.algo->kl) : NULL;
+}
+
+/* Shows it in the line of the step; without a reference it is not known. */
+static void show_kl(const struct dt_run *run, struct dt_report_values *values)
+{
+    struct dt_report_value *kl = find_kl(run, values);
+    if (kl && dt_run_refers(run))
+        kl->shown = true;
+    else if (kl)
+        kl->value = NAN;
 }
 
 static int evaluate(struct dt_run *run, struct dt_report_summary *summary,
@@ -156,9 +164,7 @@ static int report_step(struct dt_run *run, struct dt_report_step *line,
         line->values.value[line->values.count++] =
             (struct dt_report_value){"num_tokens", p->tokens, false};
     dt_run_report_numbers(&run->samples, &line->values);
-    struct dt_report_value *kl = find_kl(run, &line->values);
-    if (kl)
-        kl->shown = true;
+    show_kl(run, &line->values);
     if (dt_watch_costs(run, line, err) < 0)
         return -1;
     p->loss_sum = p->loss_tokens = 0;

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# shellcheck disable=SC2030,SC2031
 # SPDX-License-Identifier: Apache-2.0
 # grpo.bats - runs that sample completions, without Slurm: ranks that are lost,
 # and runs that resume
@@ -57,6 +58,16 @@ END
 train() {
     OMP_NUM_THREADS=1 timeout 120 mpirun --allow-run-as-root --oversubscribe \
         -n "${2:-2}" "$DT_BUILDDIR/disttrain" train "$1.yaml"
+}
+
+@test "without a reference the divergence from it is not known" {
+    (($(grep -c '"kl": null' whole.out/logs/metrics.jsonl) == 6))
+    run ! grep '"kl": [0-9]' whole.out/logs/metrics.jsonl
+    config cut
+    sed -i 's/^grpo:/&\n  beta: 0.1/; s/max_steps: 6/max_steps: 1/' cut.yaml
+    run -0 train cut 1
+    grep '"kl": [0-9]' cut.out/logs/metrics.jsonl
+    config cut
 }
 
 # A rank is killed at a point of a step; the run then resumes with the bits of
