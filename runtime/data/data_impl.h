@@ -82,6 +82,7 @@ struct dt_chat_coder {
     /* how images become text, and those of the row; NULL: there are none */
     const struct dt_example_images *images;
     const struct dt_row_images *row;
+    json_t *line;        /* of the row, or NULL */
     int32_t placeholder; /* its id */
 };
 

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,20 +13,36 @@
 
 /* --- text --- */
 
+/* Of a row without images: the keys that could be theirs. */
+static const char *where(const struct dt_chat_coder *coder, char text[300])
+{
+    char keys[200] = "";
+    text[0] = '\0';
+    if (coder->line && coder->row->count == 0)
+        dt_line_keys(coder->line, keys, sizeof(keys));
+    if (keys[0])
+        snprintf(text, 300,
+                 "images are those of the key images or image, and its keys "
+                 "are %s; if it shall have none, ",
+                 keys);
+    return text;
+}
+
 static int check_text(const struct dt_chat_coder *coder, const json_t *text,
                       size_t message, struct dt_error *err)
 {
     const struct dt_image_text *of = coder->images->text;
     const char *const names[] = {of->mark, of->placeholder};
+    char keys[300];
     for (size_t i = 0; json_is_string(text) && i < 2; i++)
         if (memmem(json_string_value(text), json_string_length(text), names[i],
                    strlen(names[i])))
             return dt_error_set(err, EX_DATAERR,
                                 "message %zu: its text spells %s, which stands "
                                 "for an image, and the line has none for it: "
-                                "leave it out, or keep it as text "
+                                "%sleave it out, or keep it as text "
                                 "(data.parse_special: false)",
-                                message + 1, names[i]);
+                                message + 1, names[i], where(coder, keys));
     return 0;
 }
 
@@ -223,12 +240,13 @@ static int differ(const struct dt_chat_coder *coder, size_t images,
                   struct dt_error *err)
 {
     const char *placeholder = coder->images->text->placeholder;
+    char keys[300];
     if (images == 0)
         return dt_error_set(err, EX_DATAERR,
                             "its text spells %s, which stands for an image, "
-                            "and the line has none: leave it out, or keep it "
+                            "and the line has none: %sleave it out, or keep it "
                             "as text (data.parse_special: false)",
-                            placeholder);
+                            placeholder, where(coder, keys));
     return dt_error_set(err, EX_DATAERR,
                         "its text has not as many %s as the pictures of its "
                         "%zu image%s: write it once for each image, and "

@@ -137,9 +137,11 @@ static int add_tokens(const struct dt_masker *masker,
 
 /* Reads the images of a record, and makes room for their words. */
 static int begin_images(struct dt_masker *masker, const json_t *values,
-                        struct dt_marked *out, struct dt_error *err)
+                        json_t *line, struct dt_marked *out,
+                        struct dt_error *err)
 {
     struct dt_row_images *row = &masker->row;
+    masker->coder.line = line;
     if (dt_row_images_read(row, values, masker->coder.images, err) < 0)
         return -1;
     const size_t words = dt_example_images_words(row->images, row->count);
@@ -182,7 +184,7 @@ int dt_masker_add_text(struct dt_masker *masker, const char *text, size_t bytes,
     const struct dt_chat_coder *coder = &masker->coder;
     if (coder->images && first) {
         const size_t begin = out->count;
-        if (begin_images(masker, NULL, out, err) < 0)
+        if (begin_images(masker, NULL, NULL, out, err) < 0)
             return -1;
         dt_example_images_write(out->tokens + begin, NULL, 0);
     }
@@ -415,7 +417,7 @@ int dt_masker_add_prompt(struct dt_masker *masker,
     const size_t at = out->count;
     const bool sees = masker->coder.images;
     const struct dt_tokens *tokens;
-    if (sees && begin_images(masker, of->images, out, err) < 0)
+    if (sees && begin_images(masker, of->images, of->line, out, err) < 0)
         return -1;
     const size_t begin = out->count;
     if (dt_masker_prompt(masker, of, &tokens, err) < 0 ||
@@ -534,7 +536,7 @@ int dt_masker_add_preference(struct dt_masker *masker,
     const bool sees = masker->coder.images;
     size_t prompt = p->prompt_ids;
     *seam = false;
-    if (sees && begin_images(masker, p->images, out, err) < 0)
+    if (sees && begin_images(masker, p->images, p->json, out, err) < 0)
         return -1;
     const size_t begin = out->count + DT_PAIR_WORDS;
     if (!p->ids[DT_CHOSEN]) {
@@ -592,7 +594,7 @@ int dt_masker_add(struct dt_masker *masker, const struct dt_record *record,
     masker->coder.prompt_turns = record->prompt_turns;
     if (!masker->coder.images)
         return add_fields(masker, record, out, seam, err);
-    if (begin_images(masker, record->images, out, err) < 0)
+    if (begin_images(masker, record->images, record->json, out, err) < 0)
         return -1;
     const size_t begin = out->count;
     return add_fields(masker, record, out, seam, err) < 0

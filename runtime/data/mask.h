@@ -70,6 +70,7 @@ struct dt_prompt_of {
     size_t bytes;
     const struct dt_turns *turns;
     const json_t *images; /* as in struct dt_record */
+    json_t *line;         /* whose prompt it is, for messages, or NULL */
 };
 
 /* Encodes a prompt. *tokens belongs to the masker until its next call. Status

@@ -77,7 +77,8 @@ static int encode(struct reader *reader, const struct dt_prompt_parsed *line,
                   struct dt_error *err)
 {
     const struct dt_tokenizer *tokenizer = reader->prompts->tokenizer;
-    const struct dt_prompt_of of = {.text = json_string_value(line->prompt),
+    const struct dt_prompt_of of = {.line = line->root,
+                                    .text = json_string_value(line->prompt),
                                     .bytes = json_string_length(line->prompt),
                                     .turns = &line->turns,
                                     .images = line->images};

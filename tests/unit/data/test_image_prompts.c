@@ -224,7 +224,9 @@ static void places_that_have_no_image_are_refused(void **state)
         const char *line, *why;
     } cases[] = {
         {"{'prompt': '<image> of', 'images': []}\n",
-         "prompts.jsonl:1: its text spells <image>, which stands for an image"},
+         "prompts.jsonl:1: its text spells <image>, which stands for an image, "
+         "and the line has none: images are those of the key images or image, "
+         "and its keys are prompt, images; if it shall have none, leave"},
         {"{'prompt': 'of', 'images': ['a.png']}\n",
          "prompts.jsonl:1: its text has not as many <image> as the pictures"},
         {"{'prompt': 'a <image>', 'images': ['a.png']}\n",

@@ -256,9 +256,16 @@ static void spelled_placeholders_are_refused_or_text(void **state)
                            "it out, or keep it as text (data.parse_special: "
                            "false)");
     expect_refused(alone, "message 1: its text spells <image>");
-    expect_refused("{\"text\": \"<image>\"}",
+    expect_refused("{\"picture\": \"a.png\", " CHAT("\"<image>\"") "}",
+                   "message 1: its text spells <image>, which stands for an "
+                   "image, and the line has none for it: images are those of "
+                   "the key images or image, and its keys are picture, "
+                   "messages; if it shall have none, leave it out, or keep it "
+                   "as text (data.parse_special: false)");
+    expect_refused("{\"photo\": \"a.png\", \"text\": \"<image>\"}",
                    "its text spells <image>, which stands for an image, and "
-                   "the line has none");
+                   "the line has none: images are those of the key images or "
+                   "image, and its keys are photo, text; if it shall");
     expect_refused("{\"prompt\": \"<image>\", \"completion\": \"k\"}",
                    "its text spells <image>");
     options.parse_special = false;
