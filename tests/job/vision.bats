@@ -384,6 +384,19 @@ mistake() {
     grep 'images: multiples of 4 x 4, 16 to 256 pixels' quiet.log
 }
 
+@test "an adapter sees images as it was trained, whatever its model says" {
+    local model=llava
+    cp -r llava/model base
+    config llava adapted "model: {path: base, $LANGUAGE}" \
+        "$(rows train 128 'image_pad: true')" \
+        "adapter: {type: lora, r: 2, alpha: 4, target_modules: all-linear}"
+    quietly train 1 adapted
+    rm base/*processor_config.json
+    "$DT_BUILDDIR/disttrain" generate --model adapted.out --max-tokens 2 \
+        --image "$(echo "$PWD"/llava/*.png | cut -d ' ' -f 1)" --prompt Hello
+    grep '"do_pad": true' adapted.out/checkpoints/latest/processor_config.json
+}
+
 # flops NAME: of a token.
 flops() {
     sed -n 's/.*"flops_per_token": \([-+.e0-9]*\).*/\1/p' "$1.out/logs/run.json"
