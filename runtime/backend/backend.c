@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "backend/backend.h"
+#include "base/proc.h"
 
 #define MODULE "disttrain-cuda.so"
 
@@ -63,11 +64,9 @@ static void find_module(char path[PATH_MAX])
         snprintf(path, PATH_MAX, "%s", named);
         return;
     }
-    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - sizeof(MODULE));
-    while (n > 0 && path[n - 1] != '/')
-        n--;
-    if (n > 0) {
-        memcpy(path + n, MODULE, sizeof(MODULE));
+    char *name = dt_proc_path(path) == 0 ? strrchr(path, '/') : NULL;
+    if (name && name + sizeof(MODULE) < path + PATH_MAX) {
+        memcpy(name + 1, MODULE, sizeof(MODULE));
         if (access(path, F_OK) == 0)
             return;
     }

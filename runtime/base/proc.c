@@ -70,8 +70,13 @@ double dt_proc_began(void)
 
 int dt_proc_path(char path[PATH_MAX])
 {
-    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    static const char gone[] = " (deleted)"; /* or replaced */
+    const size_t bytes = sizeof(gone) - 1;
+    ssize_t n = readlink(DT_PROC_SELF, path, PATH_MAX - 1);
     path[n > 0 ? n : 0] = '\0';
+    if (n > (ssize_t)bytes && strcmp(path + n - bytes, gone) == 0 &&
+        access(path, F_OK) != 0)
+        path[n - (ssize_t)bytes] = '\0';
     return n > 0 ? 0 : -1;
 }
 

@@ -41,8 +41,15 @@ int dt_proc_next(DIR *proc, uid_t uid);
  */
 #define DT_PROC_KEEPER "disttrain-keep"
 
-/* Writes the path of this program, for exec: ps would show /proc/self/exe as
- * "exe". -1 and errno.
+/* Execute this to run this program again: it is the same file, even if an
+ * upgrade has put another one in its place. ps would show "exe", so it takes
+ * the name of the program again.
+ */
+#define DT_PROC_SELF "/proc/self/exe"
+#define DT_PROC_NAME "disttrain"
+
+/* Writes the path of this program, for other machines and for later, where it
+ * may be another file. -1 and errno.
  */
 int dt_proc_path(char path[PATH_MAX]);
 

@@ -80,7 +80,7 @@ static void write_page(const struct dt_conf *conf)
 {
     char said[256];
     struct dt_error err = {.text = "it failed"};
-    char *const argv[] = {"/proc/self/exe", "report", conf->logging.dir, NULL};
+    char *const argv[] = {DT_PROC_SELF, "report", conf->logging.dir, NULL};
     if (!conf->logging.to_html || !conf->logging.to_jsonl ||
         conf->training.eval_only)
         return;

@@ -2,7 +2,7 @@
 /* keep.c - a task of srun becomes the keeper of the program of its rank */
 #include "config.h"
 
-#include <limits.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sysexits.h>
@@ -111,16 +111,16 @@ static char *const *program_of(void *context, int first, int size)
 }
 
 /* Fills in the words: this program, `train` and its arguments. */
-static int make_program(struct program *p, char *path, char *const *argv)
+static int make_program(struct program *p, char *const *argv)
 {
     int argc = 0;
     while (argv[argc])
         argc++;
     p->words = calloc((size_t)argc + 2, sizeof(*p->words));
     p->resized = calloc((size_t)argc + 4, sizeof(*p->resized));
-    if (!p->words || !p->resized || argc == 0 || dt_proc_path(path) < 0)
+    if (!p->words || !p->resized || argc == 0)
         return -1;
-    p->words[0] = p->resized[0] = path;
+    p->words[0] = p->resized[0] = program_invocation_name;
     p->words[1] = p->resized[1] = argv[0];
     p->resized[2] = "--set";
     p->resized[3] = p->batch;
@@ -132,7 +132,6 @@ static int make_program(struct program *p, char *path, char *const *argv)
 bool dt_keep_training(const struct dt_conf *conf, char *const *argv,
                       int *status)
 {
-    char path[PATH_MAX];
     struct program program = {.conf = conf};
     int wanted = is_wanted(conf);
     if (wanted == 0)
@@ -141,8 +140,9 @@ bool dt_keep_training(const struct dt_conf *conf, char *const *argv,
     if (wanted < 0)
         return true;
     *status = EX_OSERR;
-    if (make_program(&program, path, argv) == 0) {
+    if (make_program(&program, argv) == 0) {
         struct dt_keeper_options options = {
+            .program = DT_PROC_SELF,
             .argv = program.words,
             .argv_of = program_of,
             .context = &program,

@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sysexits.h>
 
+#include "base/proc.h"
 #include "base/secret.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
@@ -85,6 +87,7 @@ int main(int argc, char **argv)
      * may have inherited that.
      */
     signal(SIGCHLD, SIG_DFL);
+    prctl(PR_SET_NAME, DT_PROC_NAME); /* see DT_PROC_SELF */
     dt_secret_learn_environment();
 
     /* If srun has no command, the plugin starts this program without arguments;

@@ -65,9 +65,7 @@ bool dt_cmd_spin_limit(void)
 
 void dt_cmd_spin_restart(char **argv)
 {
-    char path[PATH_MAX];
-    if (dt_proc_path(path) == 0)
-        execv(path, argv);
+    execv(DT_PROC_SELF, argv);
     remove_ours();
 }
 

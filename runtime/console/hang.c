@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -16,6 +15,7 @@
 
 #include "base/child.h"
 #include "base/clock.h"
+#include "base/proc.h"
 #include "console/console_impl.h"
 #include "contract/contract.h"
 
@@ -117,12 +117,10 @@ double dt_hang_left(const struct dt_hang *hang)
 
 static bool ask_doctor(struct dt_hang *hang)
 {
-    char self[PATH_MAX] = "";
-    char *const argv[] = {self, "doctor", "--ranks", hang->job, NULL};
+    char *const argv[] = {DT_PROC_SELF, "doctor", "--ranks", hang->job, NULL};
     hang->used = 0;
     hang->deadline = dt_clock_now() + ASK_S;
-    hang->asking = readlink("/proc/self/exe", self, sizeof(self) - 1) > 0 &&
-                   dt_child_start(&hang->doctor, argv, NULL) == 0;
+    hang->asking = dt_child_start(&hang->doctor, argv, NULL) == 0;
     return hang->asking;
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/child.h"
 #include "base/job_id.h"
+#include "base/proc.h"
 #include "base/secret.h"
 #include "console/console.h"
 #include "console/console_impl.h"
@@ -82,15 +83,9 @@ char *dt_run_end_tell(const struct dt_outcome *outcome, const char *step)
                                                         */
     if (ending.rank != DT_NO_RANK)
         snprintf(rank, sizeof(rank), "%" PRIu32, ending.rank);
-    char *const argv[] = {"/proc/self/exe",
-                          "console",
-                          "--end",
-                          (char *)dir,
-                          (char *)step,
-                          (char *)ending.status,
-                          rank,
-                          ending.host,
-                          ending.text,
+    char *const argv[] = {DT_PROC_SELF, "console",    "--end",
+                          (char *)dir,  (char *)step, (char *)ending.status,
+                          rank,         ending.host,  ending.text,
                           NULL};
     int rc = dt_child_ask(argv, END_MS, said, sizeof(said), &err);
     if (rc == 0 && !said[0])

@@ -15,6 +15,7 @@
 #include "base/child.h"
 #include "base/clock.h"
 #include "base/job_id.h"
+#include "base/proc.h"
 #include "doctor/doctor_impl.h"
 
 /* --- the nodes --- */
@@ -140,8 +141,8 @@ int dt_doctor_probes_init(struct dt_doctor_probes *probes, const char *job,
         "--kill-on-bad-exit=0",
     };
     *probes = (struct dt_doctor_probes){.argv = {NULL}};
-    if (readlink("/proc/self/exe", probes->self, sizeof(probes->self) - 1) < 0)
-        return dt_error_set(err, EX_OSERR, "/proc/self/exe: %s",
+    if (dt_proc_path(probes->self) < 0)
+        return dt_error_set(err, EX_OSERR, DT_PROC_SELF ": %s",
                             strerror(errno));
     snprintf(probes->job, sizeof(probes->job), "--jobid=%s", job ? job : "");
     snprintf(probes->nodes, sizeof(probes->nodes), "--nodes=%zu", count);

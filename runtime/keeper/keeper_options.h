@@ -19,7 +19,8 @@ struct dt_keeper_end {
 };
 
 struct dt_keeper_options {
-    char *const *argv; /* the worker's program and its arguments */
+    const char *program; /* the worker's; NULL: argv[0], as a shell finds it */
+    char *const *argv;   /* its words */
     /* Those of a step of `size` ranks that began with `first`; NULL: it cannot
      * have so many. NULL: argv, for any number.
      */

@@ -110,7 +110,7 @@ static void run_program(const struct dt_worker *worker,
     setrlimit(RLIMIT_NOFILE, &worker->files);
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &worker->signals, NULL);
-    execvp(argv[0], argv);
+    execvp(options->program ? options->program : argv[0], argv);
     fprintf(stderr, "disttrain: cannot run %s: %s\n", argv[0], strerror(errno));
     _exit(errno == ENOENT ? NOT_FOUND : CANNOT_RUN);
 }

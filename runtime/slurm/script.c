@@ -10,6 +10,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "base/proc.h"
 #include "contract/contract.h"
 #include "contract/variables.h"
 #include "slurm/slurm_impl.h"
@@ -68,8 +69,8 @@ static void print_srun(const struct dt_script *script,
 static void print_steps(const struct dt_script *script,
                         const struct dt_conf *conf, FILE *out)
 {
-    char self[PATH_MAX] = "";
-    if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+    char self[PATH_MAX];
+    if (dt_proc_path(self) < 0)
         strcpy(self, program_invocation_name);
     fputs("exec ", out);
     dt_shell_print(self, out);

@@ -18,6 +18,7 @@ touch here."$RANK"
 if [[ $RANK == "${CULPRIT:-5}" ]]; then
     case $HOW in
     stop) kill -STOP $$ ;;
+    upgrade) cp disttrain new && mv new disttrain ;;
     speak) cat speak && echo still here && exec cat end ;;
     esac
     exec sleep $((end - SECONDS))
@@ -27,7 +28,9 @@ while ((SECONDS < end)) && [[ ! -e ended ]]; do
     [[ $HOW != talk ]] || { sleep 0.5 && echo a step; }
 done
 END
-    dt_cluster_up --nodes 4 --cpus 2 --conf SlurmdTimeout=120
+    cp "$DT_BUILDDIR/disttrain" "$WORK/disttrain"
+    dt_cluster_up --nodes 4 --cpus 2 --runtime "$WORK/disttrain" \
+        --conf SlurmdTimeout=120
 }
 
 teardown_file() {
@@ -118,6 +121,13 @@ disttrain: first failure: no rank has printed anything for 2 s; suspect: \
 rank 5 on n3: stopped (state T), 0 % of a CPU: bash rank.sh (pid "*"
 disttrain: 8 ranks were ended by Slurm" ]]
     [[ $(silences) == 1 ]]
+}
+
+@test "an upgrade of disttrain does not stop the report of a running step" {
+    config 'hang_timeout: 2' 'hang_action: end'
+    HOW=upgrade ended train
+    echo "$output"
+    [[ $output == *"suspect: rank 5 on n3: "* ]]
 }
 
 @test "end, and max_restarts" {

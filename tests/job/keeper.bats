@@ -96,6 +96,26 @@ killed() {
     same_run whole within
 }
 
+@test "an upgrade of disttrain does not reach the restarts of a step" {
+    config upgrade "training: {train_batch_size: 8, max_steps: 3}"
+    mkdir bin
+    cp "$DT_BUILDDIR/disttrain" bin/disttrain
+    ln bin/disttrain bin/kept
+    # the last keeper upgrades it: workers start when all keepers are there
+    cat >upgrade.sh <<'END'
+[ "$SLURM_PROCID" = 1 ] || exec bin/disttrain
+until pgrep -x disttrain-keep; do sleep 0.1; done
+printf '#!/bin/sh\nexit 9\n' >bin/new
+chmod 755 bin/new
+mv bin/new bin/disttrain
+exec bin/kept
+END
+    run dt_srun -N1 -n2 --disttrain=upgrade.yaml sh upgrade.sh
+    echo "$output"
+    ((status == 0))
+    [[ $(losses upgrade | wc -l) == 3 ]]
+}
+
 # number FILE NAME: the value of a name in a file of JSON.
 number() {
     sed -n 's/.*"'"$2"'": *\([-+.e0-9][-+.e0-9]*\).*/\1/p' \
