@@ -128,6 +128,28 @@ static void leave_strangers(struct dt_leader *l)
             dt_leader_send(l, i, DT_WIRE_LEAVE, NULL, 0, NULL, 0);
 }
 
+/* Whether a keeper is of this release. During an upgrade a node may have
+ * another, whose messages may mean something else. The step ends then.
+ */
+static bool has_release(struct dt_leader *l, int id,
+                        const struct dt_wire_message *message)
+{
+    const struct dt_wire_down cause = {.rank = l->roster.posts[id].rank,
+                                       .status = EX_UNAVAILABLE << 8,
+                                       .step = l->verdict.best};
+    char release[DT_WIRE_RELEASE_BYTES] = "";
+    if (message->bytes >= sizeof(release))
+        memcpy(release, message->body, sizeof(release) - 1);
+    if (strcmp(release, dt_wire_release) == 0)
+        return true;
+    fprintf(stderr,
+            "disttrain: task %d, at %s, has release \"%s\" of disttrain, and "
+            "task %d has \"%s\": a step needs one on all of its nodes\n",
+            id, l->roster.rows[id].address, release, l->id, dt_wire_release);
+    dt_life_end(l, &cause);
+    return false;
+}
+
 /* Notes who a keeper is. With a new leader everybody knows it already. */
 static void note_hello(struct dt_leader *l, int id,
                        const struct dt_wire_message *message)
@@ -136,7 +158,8 @@ static void note_hello(struct dt_leader *l, int id,
     struct dt_member *m = &l->members[id];
     struct dt_wire_hello hello;
     const char *host = (const char *)message->body + sizeof(hello);
-    if (m->came || message->bytes <= sizeof(hello))
+    if (m->came || !has_release(l, id, message) ||
+        message->bytes <= sizeof(hello))
         return;
     const size_t rest = message->bytes - sizeof(hello);
     const size_t bytes = strnlen(host, rest) + 1;

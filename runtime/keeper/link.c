@@ -108,6 +108,7 @@ int dt_keeper_say_hello(struct dt_keeper *k, struct dt_error *err)
     uint8_t *tail = malloc(bytes);
     if (!tail)
         return dt_error_set(err, EX_OSERR, "keeper: no memory");
+    memcpy(k->hello.release, dt_wire_release, sizeof(k->hello.release));
     k->hello.free = dt_worker_find_port(k->options);
     memcpy(tail, k->host, host);
     if (knows)

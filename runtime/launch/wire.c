@@ -13,6 +13,8 @@
 #include "base/clock.h"
 #include "launch/wire.h"
 
+const char dt_wire_release[DT_WIRE_RELEASE_BYTES] = PACKAGE_VERSION;
+
 enum {
     MAGIC = 0x31776474, /* "dtw1" */
     PIECE = 64 * 1024,  /* bytes read at once, at least */

@@ -50,7 +50,7 @@ enum dt_wire_type {
     DT_WIRE_TYPES,
 };
 
-/* Bodies. The keepers of a step run one program on one kind of machine. */
+/* Bodies. The keepers of a step run one release on one kind of machine. */
 struct dt_wire_world {
     int32_t rank, size, local_rank, local_size;
     int32_t restarts; /* of the workers of this step so far */
@@ -59,7 +59,12 @@ struct dt_wire_world {
 /* A keeper of a program that is not ours names a port with each message that
  * may come before a start: the next MASTER_PORT, if it has rank 0 then.
  */
+enum { DT_WIRE_RELEASE_BYTES = 16 };
+
+extern const char dt_wire_release[DT_WIRE_RELEASE_BYTES]; /* of disttrain */
+
 struct dt_wire_hello {
+    char release[DT_WIRE_RELEASE_BYTES]; /* first, in every release */
     int32_t node;
     uint32_t port; /* at which the keeper listens */
     uint32_t free; /* a port that is free on its host; 0: none is known */

@@ -116,6 +116,21 @@ END
     [[ $(losses upgrade | wc -l) == 3 ]]
 }
 
+@test "a node with another release of disttrain ends the step with a line" {
+    local release
+    release=$("$DT_BUILDDIR/disttrain" --version | sed 's/.* //')
+    config releases
+    sed "s/${release//./\\.}/9.9.9/g" "$DT_BUILDDIR/disttrain" >other
+    chmod 755 other
+    cat >either.sh <<'END'
+[ "$SLURM_PROCID" = 1 ] && exec ./other
+exec disttrain
+END
+    run -69 dt_srun -N2 --ntasks-per-node=1 --disttrain=releases.yaml \
+        sh either.sh
+    [[ $output == *"disttrain: task 1, at "*', has release "9.9.9" of disttrain, and task 0 has "'"$release"'": a step needs one on all of its nodes'* ]]
+}
+
 # number FILE NAME: the value of a name in a file of JSON.
 number() {
     sed -n 's/.*"'"$2"'": *\([-+.e0-9][-+.e0-9]*\).*/\1/p' \
