@@ -82,7 +82,8 @@ int slurm_spank_local_user_init(spank_t spank, int ac, char *argv[])
 {
     (void)ac;
     (void)argv;
-    return dtspank_submit_step_created(spank);
+    dtspank_submit_step_created(spank);
+    return 0; /* with -1 srun would leave its step behind */
 }
 
 int slurm_spank_user_init(spank_t spank, int ac, char *argv[])

@@ -197,23 +197,27 @@ static int parse_when(const char *when, struct dt_error *err)
                         when);
 }
 
-int dtspank_deadline_start(uint32_t job, uint32_t step, int components,
-                           const char *when, const char *run,
-                           struct dt_error *err)
+int dtspank_deadline_set(const char *when, int components, struct dt_error *err)
 {
-    pthread_t thread;
-    deadline.job = job;
-    deadline.step = step;
     if (parse_when(when, err) != 0)
         return -1;
-    if (run)
-        snprintf(deadline.status, sizeof(deadline.status), "%s/status.json",
-                 run);
     if (components > 1 && !srun_forwards(deadline.signal))
         return dt_error_set(err, EX_CONFIG,
                             "launch.signal: in a heterogeneous job only USR1 "
                             "and USR2 reach every rank, not SIG%s",
                             sigabbrev_np(deadline.signal));
+    return 0;
+}
+
+int dtspank_deadline_start(uint32_t job, uint32_t step, const char *run,
+                           struct dt_error *err)
+{
+    pthread_t thread;
+    deadline.job = job;
+    deadline.step = step;
+    if (run)
+        snprintf(deadline.status, sizeof(deadline.status), "%s/status.json",
+                 run);
     int rc = dt_thread_start(&thread, NULL, send_signal_in_time, NULL);
     if (rc != 0)
         return dt_error_set(err, EX_OSERR, "launch.signal: no thread: %s",

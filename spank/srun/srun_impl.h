@@ -189,13 +189,16 @@ void dtspank_contract_fini(struct dtspank_contract *contract);
 
 /* In srun, once the step exists: runs `RUNTIME doctor` on its nodes, with the
  * table on stderr (launch.preflight). Returns -1 if they are not fit or if that
- * cannot be found out, and tells the tasks through DT_ENV_PREFLIGHT: Slurm
- * gives plugins no way to cancel a step. An srun that just exits leaves the
- * step behind, and its allocation if it made one. So srun continues, and the
- * tasks exit before they execute anything.
+ * cannot be found out; call dtspank_refuse_tasks then.
  */
 int dtspank_preflight_run(const char *runtime, uint32_t job, uint32_t step,
                           struct dt_error *err);
+
+/* Tells the tasks through DT_ENV_PREFLIGHT to exit before they execute
+ * anything. Slurm gives plugins no way to cancel a step: an srun that just
+ * exits leaves it behind, and its allocation if it made one. So srun continues.
+ */
+void dtspank_refuse_tasks(void);
 
 /*
  * srun_env.c: variables that srun inherits, and those that it gets from a
@@ -312,16 +315,20 @@ int dtspank_console_finish(int *srun_status);
  * deadline.c: launch.signal
  */
 
-/* In srun, once the step exists: starts a thread that sends a signal to all
- * ranks of the step some seconds before the end of the job, as `when` says
- * (DT_ENV_SIGNAL), and status.json in the directory `run`, if our own trainer
- * records its run there; NULL: it does not. The thread asks Slurm for the end again
- * when the time has come, because a time limit can be changed. components is 1
- * except in a heterogeneous job, where only the signals that srun itself
- * forwards reach every rank; any other is an error there.
+/* In srun, before there is a step: which signal, and when (DT_ENV_SIGNAL).
+ * components is 1 except in a heterogeneous job, where only the signals that
+ * srun itself forwards reach every rank; any other is an error there.
  */
-int dtspank_deadline_start(uint32_t job, uint32_t step, int components,
-                           const char *when, const char *run,
+int dtspank_deadline_set(const char *when, int components,
+                         struct dt_error *err);
+
+/* In srun, once the step exists: starts a thread that sends that signal to all
+ * ranks of the step so long before the end of the job, or when status.json in
+ * the directory `run` says, if our own trainer records its run there; NULL: it
+ * does not. The thread asks Slurm for the end again when the time has come,
+ * because a time limit can be changed.
+ */
+int dtspank_deadline_start(uint32_t job, uint32_t step, const char *run,
                            struct dt_error *err);
 
 /* Whether that signal has been sent. */

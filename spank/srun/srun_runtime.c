@@ -353,6 +353,10 @@ int dtspank_preflight_run(const char *runtime, uint32_t job, uint32_t step,
     snprintf(id, sizeof(id), "%u.%u", job, step);
     if (ask_doctor(runtime, id, err) == 0)
         return 0;
-    setenv(DT_ENV_PREFLIGHT, DT_PREFLIGHT_FAILED, 1);
     return dt_error_prefix(err, "preflight: no task is started");
+}
+
+void dtspank_refuse_tasks(void)
+{
+    setenv(DT_ENV_PREFLIGHT, DT_PREFLIGHT_FAILED, 1);
 }

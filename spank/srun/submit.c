@@ -545,10 +545,11 @@ static bool is_committed(const char *value)
            (path && strcmp(path, value) == 0);
 }
 
-int dtspank_submit_post_opt(spank_t spank)
+/* Takes the option of one component, the only one except in a heterogeneous
+ * job.
+ */
+static int take_component(spank_t spank)
 {
-    submit.components++;
-    submit.command = optind;
     if (submit.in_srun && submit.components == count_components())
         forget_srun_input();
     bool has_file =
@@ -578,6 +579,20 @@ int dtspank_submit_post_opt(spank_t spank)
     return export_contract(spank);
 }
 
+int dtspank_submit_post_opt(spank_t spank)
+{
+    struct dt_error err;
+    submit.components++;
+    submit.command = optind;
+    if (take_component(spank) != 0)
+        return -1;
+    const char *when = getenv(DT_ENV_SIGNAL);
+    if (when && !dtspank_siteconf_off(&submit.conf, DTSPANK_SIGNAL) &&
+        dtspank_deadline_set(when, submit.components, &err) != 0)
+        return report_error(&err);
+    return 0;
+}
+
 /* Returns the value of the key in the config; NULL, after a message, if the
  * site has turned that part off.
  */
@@ -591,11 +606,22 @@ static const char *get_setting(const char *key, const char *name,
     return NULL;
 }
 
+/* Prepares for the end of the step. */
+static int watch_end(uint32_t job, uint32_t step, struct dt_error *err)
+{
+    if (get_setting("launch.signal", DT_ENV_SIGNAL, DTSPANK_SIGNAL) &&
+        dtspank_deadline_start(job, step, getenv(DT_ENV_RUN), err) != 0)
+        return -1;
+    return get_setting("launch.requeue", DT_ENV_REQUEUE, DTSPANK_REQUEUE)
+               ? dtspank_requeue_arm(submit.in_job, err)
+               : 0;
+}
+
 /* Does the work that depends on the places of the ranks. If the controller does
  * not answer, the tasks assume that rank 0 is on the first node. They do the
  * same in a heterogeneous job, so that they agree: only the component that
  * comes here first would get the variable. Returns false if the nodes are not
- * fit; the tasks then end by themselves, see dtspank_preflight_run.
+ * fit.
  */
 static bool use_layout(spank_t spank, uint32_t job, uint32_t step)
 {
@@ -622,7 +648,7 @@ static bool use_layout(spank_t spank, uint32_t job, uint32_t step)
     return fit;
 }
 
-int dtspank_submit_step_created(spank_t spank)
+void dtspank_submit_step_created(spank_t spank)
 {
     struct dt_error err;
     uint32_t job = 0;
@@ -630,22 +656,18 @@ int dtspank_submit_step_created(spank_t spank)
     if (getenv(DT_ENV_CONFIG) == NULL ||
         spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||
         spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
-        return 0;
-    if (submit.components == 1 && !use_layout(spank, job, step))
-        return 0;
+        return;
+    if (submit.components == 1 && !use_layout(spank, job, step)) {
+        dtspank_refuse_tasks();
+        return;
+    }
     /* the tasks apply these, but srun reports them only once */
     get_setting("launch.gpu_visibility", DT_ENV_GPU_VISIBILITY, DTSPANK_GPU);
     get_setting("logging.console_ranks", DT_ENV_CONSOLE_RANKS, DTSPANK_CONSOLE);
     get_setting("launch.hang_timeout", DT_ENV_HANG, DTSPANK_CONSOLE);
     get_setting("logging.rank_logs", DT_ENV_RANK_LOGS, DTSPANK_CONSOLE);
-    const char *when =
-        get_setting("launch.signal", DT_ENV_SIGNAL, DTSPANK_SIGNAL);
-    if (when &&
-        dtspank_deadline_start(job, step, submit.components, when,
-                               getenv(DT_ENV_RUN), &err) != 0)
-        return report_error(&err);
-    if (get_setting("launch.requeue", DT_ENV_REQUEUE, DTSPANK_REQUEUE) &&
-        dtspank_requeue_arm(submit.in_job, &err) != 0)
-        return report_error(&err);
-    return 0;
+    if (watch_end(job, step, &err) != 0) {
+        report_error(&err);
+        dtspank_refuse_tasks();
+    }
 }

@@ -32,8 +32,8 @@ int dtspank_submit_post_opt(spank_t spank);
 
 /* slurm_spank_local_user_init, srun only, once the step exists: finds out where
  * rank 0 runs, runs the preflight, starts the console, and prepares for the end
- * (launch.signal, launch.requeue).
+ * (launch.signal, launch.requeue). If that fails, its tasks end by themselves.
  */
-int dtspank_submit_step_created(spank_t spank);
+void dtspank_submit_step_created(spank_t spank);
 
 #endif /* DTSPANK_SUBMIT_H */

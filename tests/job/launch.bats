@@ -271,6 +271,12 @@ rank" ]]
     run ! dt_srun --disttrain=term.yaml -N1 ./waits : -N1 ./waits
     [[ $output == *"launch.signal: in a heterogeneous job only USR1 and USR2 \
 reach every rank, not SIGTERM"* ]]
+    # no step is left behind
+    run -0 dt_run salloc --quiet -N1 : -N1 sh -c \
+        '! srun --het-group=0,1 --disttrain=term.yaml true &&
+            timeout 20 srun --quiet --het-group=0,1 echo free'
+    [[ $output == *"not SIGTERM"*"free
+free" ]]
 }
 
 @test "signals of scancel and of preemption reach every rank" {

@@ -122,7 +122,8 @@ static int term_body(void)
 {
     time_t start = time(NULL);
     slurm.end[0] = slurm.end[1] = start + 102;
-    EXPECT(dtspank_deadline_start(JOB, STEP, 1, "15@100", NULL, NULL) == 0);
+    EXPECT(dtspank_deadline_set("15@100", 1, NULL) == 0);
+    EXPECT(dtspank_deadline_start(JOB, STEP, NULL, NULL) == 0);
     EXPECT(!dtspank_deadline_passed());
     wait_for(&slurm.sent);
     EXPECT(slurm.sent == SIGTERM);
@@ -135,7 +136,8 @@ static int term_body(void)
 static int usr1_body(void)
 {
     slurm.end[0] = slurm.end[1] = time(NULL) + 99;
-    EXPECT(dtspank_deadline_start(JOB, STEP, 2, "10@100", NULL, NULL) == 0);
+    EXPECT(dtspank_deadline_set("10@100", 2, NULL) == 0);
+    EXPECT(dtspank_deadline_start(JOB, STEP, NULL, NULL) == 0);
     const struct timespec nap = {.tv_nsec = 1000000};
     for (int ms = 0; ms < DEADLINE_MS && !received; ms++)
         nanosleep(&nap, NULL);
@@ -149,7 +151,8 @@ static int changed_limit_body(void)
     time_t start = time(NULL);
     slurm.end[0] = start + 101;
     slurm.end[1] = start + 103;
-    EXPECT(dtspank_deadline_start(JOB, STEP, 1, "15@100", NULL, NULL) == 0);
+    EXPECT(dtspank_deadline_set("15@100", 1, NULL) == 0);
+    EXPECT(dtspank_deadline_start(JOB, STEP, NULL, NULL) == 0);
     wait_for(&slurm.sent);
     EXPECT(slurm.sent == SIGTERM);
     EXPECT(time(NULL) >= start + 3);
@@ -161,7 +164,8 @@ static int silent_body(void)
 {
     const time_t start = time(NULL);
     slurm.end[0] = start + 102;
-    EXPECT(dtspank_deadline_start(JOB, STEP, 1, "15@100", NULL, NULL) == 0);
+    EXPECT(dtspank_deadline_set("15@100", 1, NULL) == 0);
+    EXPECT(dtspank_deadline_start(JOB, STEP, NULL, NULL) == 0);
     wait_for(&slurm.sent);
     EXPECT(slurm.sent == SIGTERM);
     EXPECT(time(NULL) >= start + 2);
@@ -180,7 +184,8 @@ static int told_body(const char *status, const char *when, long end, long after)
     FILE *file = fopen("status.json", "w");
     EXPECT(file && fputs(status, file) > 0 && fclose(file) == 0);
     slurm.end[0] = slurm.end[1] = start + end;
-    EXPECT(dtspank_deadline_start(JOB, STEP, 1, when, ".", NULL) == 0);
+    EXPECT(dtspank_deadline_set(when, 1, NULL) == 0);
+    EXPECT(dtspank_deadline_start(JOB, STEP, ".", NULL) == 0);
     wait_for(&slurm.sent);
     EXPECT(slurm.sent == SIGTERM);
     EXPECT(time(NULL) >= start + after);
@@ -225,7 +230,8 @@ static int unbelievable_body(void)
 static int no_end_body(void)
 {
     const int never = 0;
-    EXPECT(dtspank_deadline_start(JOB, STEP, 1, "15@100", NULL, NULL) == 0);
+    EXPECT(dtspank_deadline_set("15@100", 1, NULL) == 0);
+    EXPECT(dtspank_deadline_start(JOB, STEP, NULL, NULL) == 0);
     wait_for(&never);
     EXPECT(strcmp(stub.said,
                   "disttrain: launch.signal: Slurm does not say when job 12 "
@@ -238,7 +244,8 @@ static int no_controller_body(void)
 {
     const int never = 0;
     slurm.end[0] = slurm.end[1] = time(NULL) + 99;
-    EXPECT(dtspank_deadline_start(JOB, STEP + 1, 1, "15@100", NULL, NULL) == 0);
+    EXPECT(dtspank_deadline_set("15@100", 1, NULL) == 0);
+    EXPECT(dtspank_deadline_start(JOB, STEP + 1, NULL, NULL) == 0);
     wait_for(&never);
     EXPECT(strcmp(stub.said,
                   "disttrain: launch.signal: cannot send SIGTERM\n") == 0);
@@ -288,12 +295,10 @@ static void a_wrong_signal_setting_is_refused(void **state)
         snprintf(want, sizeof(want),
                  "launch.signal: expected NUMBER@SECONDS, got \"%s\"",
                  texts[i]);
-        assert_int_equal(
-            dtspank_deadline_start(JOB, STEP, 1, texts[i], NULL, &err), -1);
+        assert_int_equal(dtspank_deadline_set(texts[i], 1, &err), -1);
         assert_string_equal(err.text, want);
     }
-    assert_int_equal(dtspank_deadline_start(JOB, STEP, 2, "15@9", NULL, &err),
-                     -1);
+    assert_int_equal(dtspank_deadline_set("15@9", 2, &err), -1);
     assert_string_equal(err.text,
                         "launch.signal: in a heterogeneous job only USR1 and "
                         "USR2 reach every rank, not SIGTERM");
