@@ -73,22 +73,28 @@ static int set_runtime(const struct argument *arg,
     return 0;
 }
 
-static int set_port_range(const struct argument *arg,
-                          struct dtspank_siteconf *conf, struct dt_error *err)
+int dtspank_siteconf_set_ports(struct dtspank_siteconf *conf, const char *range,
+                               struct dt_error *err)
 {
     unsigned first = 0;
     unsigned last = 0;
     int used = 0;
-    if (sscanf(arg->value, "%5u-%5u%n", &first, &last, &used) != 2 ||
-        arg->value[used] != '\0' || first < PORT_LOWEST || last > PORT_LAST ||
+    if (sscanf(range, "%5u-%5u%n", &first, &last, &used) != 2 ||
+        range[used] != '\0' || first < PORT_LOWEST || last > PORT_LAST ||
         first > last)
         return dt_error_set(err, EX_CONFIG,
                             "port_range: expected A-B with %d <= A <= B <= %d, "
                             "got \"%s\"",
-                            PORT_LOWEST, PORT_LAST, arg->value);
+                            PORT_LOWEST, PORT_LAST, range);
     conf->port_first = first;
     conf->port_last = last;
     return 0;
+}
+
+static int set_port_range(const struct argument *arg,
+                          struct dtspank_siteconf *conf, struct dt_error *err)
+{
+    return dtspank_siteconf_set_ports(conf, arg->value, err);
 }
 
 static bool is_reserved(const char *name, size_t len)

@@ -37,6 +37,10 @@ struct dtspank_siteconf {
 int dtspank_siteconf_parse(int ac, char **av, struct dtspank_siteconf *conf,
                            struct dt_error *err);
 
+/* Takes the range of ports "A-B" in place of its own, or fails. */
+int dtspank_siteconf_set_ports(struct dtspank_siteconf *conf, const char *range,
+                               struct dt_error *err);
+
 /* Whether the site has turned this part off. */
 bool dtspank_siteconf_off(const struct dtspank_siteconf *conf,
                           enum dtspank_part part);

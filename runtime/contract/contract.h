@@ -128,6 +128,11 @@
  */
 #define DT_ENV_MASTER "SLURM_DISTTRAIN_MASTER"
 
+/* "61000-65535": port_range= of srun's plugstack.conf, from which all tasks
+ * choose their ports, whatever their nodes have there.
+ */
+#define DT_ENV_PORTS "SLURM_DISTTRAIN_PORTS"
+
 /* DT_ENV_CARRY "NAME" carries an `env:` entry from srun to the tasks, where the
  * plugin removes it and sets NAME, unless the user has set NAME.
  */

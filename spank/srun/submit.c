@@ -467,14 +467,17 @@ static int export_to_job(spank_t spank)
 static int export_contract(spank_t spank)
 {
     const struct dtspank_contract *contract = &submit.contract;
-    char secret[DT_TOKEN_BYTES];
+    char secret[DT_TOKEN_BYTES], ports[24];
     if (!submit.in_srun)
         return export_to_job(spank);
     if (export_overrides(spank) != 0)
         return -1;
     dtspank_change_tell();
+    snprintf(ports, sizeof(ports), "%u-%u", submit.conf.port_first,
+             submit.conf.port_last);
     /* `env:` travels under names that survive --export=NONE */
     if (setenv(DT_ENV_CONFIG, contract->config, 1) != 0 ||
+        setenv(DT_ENV_PORTS, ports, 1) != 0 ||
         dtspank_token_make(secret) != 0 ||
         setenv(DT_ENV_STEP_SECRET, secret, 0) !=
             0) { /* one for all components */

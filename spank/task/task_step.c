@@ -262,6 +262,12 @@ static bool is_srun_step(spank_t spank)
            id <= SLURM_MAX_NORMAL_STEP_ID;
 }
 
+static int take_ports(spank_t spank, struct dt_error *err)
+{
+    const char *range = dtspank_task_getenv(spank, DT_ENV_PORTS);
+    return range ? dtspank_siteconf_set_ports(&step.conf, range, err) : 0;
+}
+
 static int export_site_env(spank_t spank, struct dt_error *err)
 {
     return dtspank_siteenv_export(spank, &step.conf, err);
@@ -301,6 +307,7 @@ static const struct task_step {
     {dtspank_gpu_apply, DTSPANK_GPU},
     {dtspank_cpu_apply, DTSPANK_CPU},
     {dtspank_limits_apply, DTSPANK_LIMITS},
+    {take_ports, DTSPANK_PART_COUNT},
     {export_variables, DTSPANK_PART_COUNT},
     {warn_mpi, DTSPANK_PART_COUNT},
     {start_watch, DTSPANK_CONSOLE},
@@ -318,9 +325,11 @@ static int run_task_steps(spank_t spank, struct dt_error *err)
 
 void dtspank_step_user_init(spank_t spank)
 {
+    struct dt_error err; /* the tasks report it */
     if (is_srun_step(spank) && step.conf_error.text[0] == '\0' &&
         !dtspank_siteconf_off(&step.conf, DTSPANK_PORTS) &&
-        dtspank_task_getenv(spank, DT_ENV_CONFIG))
+        dtspank_task_getenv(spank, DT_ENV_CONFIG) &&
+        take_ports(spank, &err) == 0)
         dtspank_facts_skip_taken_ports(spank, &step.conf);
 }
 

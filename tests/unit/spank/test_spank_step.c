@@ -32,7 +32,7 @@ static void set(const char *name, const char *value)
     spank_setenv(NULL, name, value, 1);
 }
 
-/* No names are looked up here. */
+/* Of plugstack.conf on the node. No names are looked up here. */
 static char *no_net[] = {"off=net"};
 
 /* Rank 5 of 8 on the second of three nodes, in an active step. */
@@ -397,6 +397,19 @@ static void a_failed_preflight_ends_tasks_silently(void **state)
     assert_string_equal(stub.said, "");
 }
 
+static void the_range_of_ports_is_that_of_srun(void **state)
+{
+    (void)state;
+    set(DT_ENV_PORTS, "2000-2000");
+    assert_int_equal(dtspank_step_task_init(NULL), 0);
+    assert_set("MASTER_PORT", "2000");
+    setup(state);
+    set(DT_ENV_PORTS, "20-30");
+    assert_refused(
+        "disttrain: rank 5: port_range: expected A-B with 1024 <= A <= B <= "
+        "65535, got \"20-30\"\n");
+}
+
 static void batch_interactive_and_extern_steps_are_left_alone(void **state)
 {
     static const uint32_t ids[] = {BATCH_STEP, INTERACTIVE_STEP, EXTERN_STEP};
@@ -439,6 +452,7 @@ static void hostile_values_pass_or_get_a_short_message(void **state)
         DT_ENV_MASTER,
         DT_ENV_EXPORTED,
         DT_ENV_FRAMEWORKS,
+        DT_ENV_PORTS,
         "SLURM_STEP_NUM_NODES",
         "SLURM_STEP_TASKS_PER_NODE",
         "SLURMD_NODENAME",
@@ -491,6 +505,7 @@ int main(void)
         TEST(the_environment_wins_over_the_config),
         TEST(a_failed_preflight_ends_tasks_silently),
         TEST(without_a_config_nothing_is_set),
+        TEST(the_range_of_ports_is_that_of_srun),
         TEST(batch_interactive_and_extern_steps_are_left_alone),
         TEST(a_wrong_site_configuration_stops_only_tasks),
         TEST(hostile_values_pass_or_get_a_short_message),

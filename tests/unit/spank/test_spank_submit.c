@@ -101,6 +101,7 @@ static int srun_body(void)
     EXPECT(is_set(DT_ENV_CONFIG, "/abs/c.yaml"));
     const char *secret = getenv(DT_ENV_STEP_SECRET);
     EXPECT(secret && strspn(secret, "0123456789abcdef") == 32 && !secret[32]);
+    EXPECT(is_set(DT_ENV_PORTS, "61000-65535"));
     EXPECT(is_set(DT_ENV_CARRY "FOO", "1"));
     EXPECT(is_set(DT_ENV_CARRY "BAR", "a b"));
     EXPECT(is_set("FOO", NULL));
