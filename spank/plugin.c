@@ -15,7 +15,8 @@
  *
  * In slurmstepd, on each node (task/):
  *   slurm_spank_init       as root: registers the option, keeps the site's keys
- *   user_init              as the user, once: looks for free ports
+ *   user_init              with the user's rights, once: keeps what task_exit
+ *                          needs of the environment, looks for free ports
  *   task_init              as the user, in the process that becomes the task
  *   task_exit              as root: says how the task ended
  *

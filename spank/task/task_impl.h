@@ -289,10 +289,13 @@ void dtspank_facts_fini(struct dtspank_facts *facts);
  * contract/contract.h has their form, and console/parse.c a row for each.
  */
 
-/* Whether srun has a console, according to the task's environment, with a token
- * of hexadecimal digits.
+/* In slurmstepd, with the rights of the user: keeps the token of the step, if
+ * srun has a console, for dtspank_record_log.
  */
-bool dtspank_record_wanted(spank_t spank);
+void dtspank_record_keep(spank_t spank);
+
+/* Whether there is one. */
+bool dtspank_record_is_kept(void);
 
 /* In a task: writes the start record to its stderr. If only the console wanted
  * labels, also removes SLURM_LABELIO so that the sruns that the task may start
@@ -301,15 +304,14 @@ bool dtspank_record_wanted(spank_t spank);
 int dtspank_record_start(spank_t spank, struct dt_error *err);
 
 /* In a task: removes the token from its environment, so that its program cannot
- * write records. slurmstepd keeps its own copy. Returns 0.
+ * write records. Returns 0.
  */
 int dtspank_record_hide(spank_t spank, struct dt_error *err);
 
 /* In slurmstepd, as root: writes "VERB RANK HOST SECONDS.mmm NUMBER", which has
  * no text of a user.
  */
-void dtspank_record_log(spank_t spank, uint32_t rank, const char *verb,
-                        int number);
+void dtspank_record_log(uint32_t rank, const char *verb, int number);
 
 /* In the task of rank 0, if the step has several nodes and srun has a console:
  * starts `RUNTIME console --watch`, as the user. It ends with the task and does

@@ -43,38 +43,38 @@ static bool get_token(spank_t spank, char token[DT_TOKEN_BYTES])
     return good;
 }
 
+/* Of the step in this slurmstepd, for when it is root. */
+static char kept_token[DT_TOKEN_BYTES];
+
+void dtspank_record_keep(spank_t spank)
+{
+    get_token(spank, kept_token);
+}
+
 /* Writes "TOKEN VERB RANK HOST SECONDS.mmm" with the current time. */
-static void format_record(spank_t spank, char text[RECORD_BYTES],
+static void format_record(const char *token, char text[RECORD_BYTES],
                           const char *verb, uint32_t rank)
 {
     char host[HOST_NAME_MAX + 1] = "?";
-    char token[DT_TOKEN_BYTES];
     struct timespec now;
     gethostname(host, sizeof(host) - 1);
     clock_gettime(CLOCK_REALTIME, &now);
-    get_token(spank, token);
     snprintf(text, RECORD_BYTES, DT_RECORD "%s %s %" PRIu32 " %s %jd.%03ld",
              token, verb, rank, host, (intmax_t)now.tv_sec,
              now.tv_nsec / 1000000);
 }
 
-bool dtspank_record_wanted(spank_t spank)
-{
-    char token[DT_TOKEN_BYTES];
-    return get_token(spank, token);
-}
-
 int dtspank_record_start(spank_t spank, struct dt_error *err)
 {
-    char text[RECORD_BYTES];
+    char text[RECORD_BYTES], token[DT_TOKEN_BYTES];
     uint32_t rank;
     (void)err;
-    if (!dtspank_record_wanted(spank))
+    if (!get_token(spank, token))
         return 0;
     const char *console = dtspank_task_getenv(spank, DT_ENV_CONSOLE);
     bool adds_labels = strstr(console, " label") != NULL;
     if (dtspank_task_number(spank, "SLURM_PROCID", &rank)) {
-        format_record(spank, text, "start", rank);
+        format_record(token, text, "start", rank);
         dprintf(STDERR_FILENO, "%s\n", text);
     }
     if (adds_labels)
@@ -89,11 +89,15 @@ int dtspank_record_hide(spank_t spank, struct dt_error *err)
     return 0;
 }
 
-void dtspank_record_log(spank_t spank, uint32_t rank, const char *verb,
-                        int number)
+bool dtspank_record_is_kept(void)
+{
+    return kept_token[0] != '\0';
+}
+
+void dtspank_record_log(uint32_t rank, const char *verb, int number)
 {
     char text[RECORD_BYTES];
-    format_record(spank, text, verb, rank);
+    format_record(kept_token, text, verb, rank);
     slurm_spank_log("%s %d", text, number);
 }
 
@@ -180,8 +184,7 @@ void dtspank_watch_start(spank_t spank, const char *runtime)
 {
     uint32_t rank;
     uint32_t nodes;
-    if (!dtspank_record_wanted(spank) ||
-        !dtspank_task_number(spank, "SLURM_PROCID", &rank) || rank != 0 ||
+    if (!dtspank_task_number(spank, "SLURM_PROCID", &rank) || rank != 0 ||
         !dtspank_task_number(spank, "SLURM_STEP_NUM_NODES", &nodes) ||
         nodes < 2 || nodes > NODES_MAX)
         return;

@@ -31,6 +31,8 @@ enum {
 
 static struct {
     struct dtspank_siteconf conf;
+    bool active;                /* with --disttrain; known from user_init on */
+    bool heterogeneous;         /* likewise */
     struct dt_error conf_error; /* empty text: none */
 } step;
 
@@ -326,9 +328,14 @@ static int run_task_steps(spank_t spank, struct dt_error *err)
 void dtspank_step_user_init(spank_t spank)
 {
     struct dt_error err; /* the tasks report it */
-    if (is_srun_step(spank) && step.conf_error.text[0] == '\0' &&
+    step.active =
+        is_srun_step(spank) && dtspank_task_getenv(spank, DT_ENV_CONFIG);
+    step.heterogeneous = dtspank_task_getenv(spank, "SLURM_HET_SIZE");
+    if (!step.active)
+        return;
+    dtspank_record_keep(spank);
+    if (step.conf_error.text[0] == '\0' &&
         !dtspank_siteconf_off(&step.conf, DTSPANK_PORTS) &&
-        dtspank_task_getenv(spank, DT_ENV_CONFIG) &&
         take_ports(spank, &err) == 0)
         dtspank_facts_skip_taken_ports(spank, &step.conf);
 }
@@ -369,7 +376,7 @@ int dtspank_step_task_init(spank_t spank)
  * for a killed rank must we say why. Slurm ends a step with SIGTERM, and the
  * user with SIGINT.
  */
-static void tell_killed(spank_t spank, uint32_t task, int status)
+static void tell_killed(uint32_t task, int status)
 {
     static bool told; /* Slurm then kills the others, which is not worth saying
                        */
@@ -380,8 +387,7 @@ static void tell_killed(spank_t spank, uint32_t task, int status)
     told = true;
     gethostname(host, sizeof(host) - 1);
     /* S_TASK_GLOBAL_ID counts within a component of a het job */
-    const char *what =
-        dtspank_task_getenv(spank, "SLURM_HET_SIZE") ? "task" : "rank";
+    const char *what = step.heterogeneous ? "task" : "rank";
     slurm_spank_log("disttrain: %s %u on %s was killed by signal %d (%s)", what,
                     (unsigned)task, host, WTERMSIG(status),
                     strsignal(WTERMSIG(status)));
@@ -408,14 +414,14 @@ int dtspank_step_task_exit(spank_t spank)
 {
     int status = 0;
     uint32_t task = 0;
-    if (!is_srun_step(spank) || !dtspank_task_getenv(spank, DT_ENV_CONFIG) ||
+    if (!step.active ||
         spank_get_item(spank, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS ||
         spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS)
         return 0;
-    if (!dtspank_record_wanted(spank))
-        tell_killed(spank, task, status);
+    if (!dtspank_record_is_kept())
+        tell_killed(task, status);
     else if (status != 0)
-        dtspank_record_log(spank, task, "exit", status);
+        dtspank_record_log(task, "exit", status);
     let_output_arrive(status);
     return 0;
 }

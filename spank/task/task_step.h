@@ -11,8 +11,9 @@
  */
 int dtspank_step_init(spank_t spank, int ac, char **av);
 
-/* slurm_spank_user_init, as the user, in slurmstepd before there are tasks:
- * looks for free ports if the step was started with --disttrain.
+/* slurm_spank_user_init, with the user's effective IDs: if the step was started
+ * with --disttrain, keeps what dtspank_step_task_exit needs of the step's
+ * environment, and looks for free ports.
  */
 void dtspank_step_user_init(spank_t spank);
 

@@ -17,6 +17,20 @@
 #include "spank/task/task_step.h"
 #include "tests/unit/spank/spank_stub.h"
 
+/* slurmstepd reads the environment with the rights of the user, before it is
+ * root again.
+ */
+static void begin_step(const char *console)
+{
+    stub_reset();
+    spank_setenv(NULL, DT_ENV_CONFIG, "/c.yaml", 1);
+    if (console)
+        spank_setenv(NULL, DT_ENV_CONSOLE, console, 1);
+    dtspank_step_user_init(NULL);
+    spank_unsetenv(NULL, DT_ENV_CONFIG);
+    spank_unsetenv(NULL, DT_ENV_CONSOLE);
+}
+
 /* It comes first, since a process waits once. */
 static void a_nodes_first_failed_rank_gets_time_for_its_output(void **state)
 {
@@ -27,7 +41,7 @@ static void a_nodes_first_failed_rank_gets_time_for_its_output(void **state)
     dtspank_step_task_exit(NULL);
     assert_int_equal(stub.slept_ms, 0); /* not a step of ours */
 
-    spank_setenv(NULL, DT_ENV_CONFIG, "/c.yaml", 1);
+    begin_step(NULL);
     for (size_t i = 0; i < sizeof(harmless) / sizeof(*harmless); i++) {
         stub.exit_status = harmless[i];
         dtspank_step_task_exit(NULL);
@@ -48,12 +62,14 @@ static void a_killed_rank_is_reported_once(void **state)
     char expected[128], host[64];
     (void)state;
     stub_reset();
+    dtspank_step_user_init(NULL);
     stub.task = 3;
     stub.exit_status = SIGKILL; /* as wait() has it */
     dtspank_step_task_exit(NULL);
     assert_string_equal(stub.said, ""); /* not a step of ours */
 
-    spank_setenv(NULL, DT_ENV_CONFIG, "/c.yaml", 1);
+    begin_step(NULL);
+    stub.task = 3;
     stub.exit_status = 69 << 8;
     dtspank_step_task_exit(NULL);
     stub.exit_status = SIGTERM;
@@ -79,20 +95,16 @@ static void only_a_token_of_digits_is_repeated(void **state)
     (void)state;
     gethostname(host, sizeof(host));
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-        stub_reset();
+        begin_step(bad[i]);
         stub.task = 3;
         stub.exit_status = 2 << 8;
-        spank_setenv(NULL, DT_ENV_CONFIG, "/c.yaml", 1);
-        spank_setenv(NULL, DT_ENV_CONSOLE, bad[i], 1);
         dtspank_step_task_exit(NULL);
         if (stub.said[0])
             fail_msg("case %zu: %s", i, stub.said);
     }
-    stub_reset();
+    begin_step("0af9 label");
     stub.task = 3;
     stub.exit_status = 2 << 8;
-    spank_setenv(NULL, DT_ENV_CONFIG, "/c.yaml", 1);
-    spank_setenv(NULL, DT_ENV_CONSOLE, "0af9 label", 1);
     dtspank_step_task_exit(NULL);
     snprintf(expected, sizeof(expected), DT_RECORD "0af9 exit 3 %s ", host);
     assert_memory_equal(stub.said, expected, strlen(expected));

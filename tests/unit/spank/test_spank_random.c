@@ -298,6 +298,7 @@ static void step_case(int number)
     for (uint32_t i = draw(ENTRIES); draw(3) > 0 && i > 0; i--)
         spank_setenv(NULL, pick(variables, COUNT(variables)), any_value(), 1);
     expect_words(dtspank_step_init(NULL, ac, av), number);
+    dtspank_step_user_init(NULL);
     int rc = dtspank_step_task_init(NULL);
     expect_words(rc, number);
     ends[rc == 0 ? STARTED : NOT_STARTED] += stub_getenv(DT_ENV_CONFIG) != NULL;
