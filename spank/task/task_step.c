@@ -71,17 +71,16 @@ static bool export_entry(struct export *export, const char *name,
 
 /* Sets a variable of the table and adds it to the list of our variables. If the
  * user has set a fixed variable to something else, that is an error; any other
- * variable stays as the user set it.
+ * variable stays as the user set it, empty or not.
  */
 static int export_variable(void *context, const char *name, const char *value,
                            bool fixed, struct dt_error *err)
 {
     struct export *export = context;
     const char *users = dtspank_task_getenv(export->spank, name);
-    bool is_set = users && users[0] != '\0';
-    if (is_set && (!fixed || strcmp(users, value) == 0))
+    if (users && (!fixed || strcmp(users, value) == 0))
         return 0;
-    if (is_set)
+    if (users && users[0] != '\0')
         return dt_error_set(err, EX_USAGE,
                             "the environment has %s=%.32s, but this task has "
                             "%s; unset %s before srun",

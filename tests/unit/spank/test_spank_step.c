@@ -266,8 +266,9 @@ static void variables_set_by_the_user_stay(void **state)
     assert_set("OMP_NUM_THREADS", "7");
     assert_set("WORLD_SIZE", "8");
     assert_set("PYTHONFAULTHANDLER", "0");
+    assert_set("PYTHONUNBUFFERED", "");
     assert_set(DT_ENV_EXPORTED, "WORLD_SIZE=8 LOCAL_RANK=2 LOCAL_WORLD_SIZE=3 "
-                                "NODE_RANK=1 PYTHONUNBUFFERED=1");
+                                "NODE_RANK=1");
 }
 
 static void a_variable_that_contradicts_slurm_is_refused(void **state)
