@@ -201,6 +201,9 @@ static bool has_variable(const struct dt_conf *conf, const char *name)
     return false;
 }
 
+/* Linux takes 128 KiB for a variable, and the plugin adds to the name. */
+enum { ENV_KIB = 120 };
+
 /* Takes variables, except for those that an override gives. */
 static void take_env(struct dt_conf_reader *reader, const struct dt_tree *map)
 {
@@ -224,6 +227,11 @@ static void take_env(struct dt_conf_reader *reader, const struct dt_tree *map)
                    dt_conf_is_empty(c)) {
             dt_conf_note(&reader->draft.problems, c->place, key,
                          "expected a string (\"\" for an empty one)");
+        } else if (strlen(c->key) + strlen(c->text) > ENV_KIB * 1024) {
+            dt_conf_note(&reader->draft.problems, c->place, key,
+                         "expected at most %d KiB, name and value together, "
+                         "got %zu bytes",
+                         ENV_KIB, strlen(c->key) + strlen(c->text));
         } else {
             struct dt_conf_env *env = &conf->env[conf->env_count++];
             env->name = strdup(c->key);

@@ -214,8 +214,9 @@ static int make_pipe(int fd[2])
 }
 
 /* Returns srun's environment without the rank of the batch script, so that
- * neither the console nor its children are taken for a rank of the step. The
- * caller frees the array; NULL: out of memory.
+ * neither the console nor its children are taken for a rank of the step, and
+ * without `env:`, which is for ranks and may be secret. The caller frees the
+ * array; NULL: out of memory.
  */
 static char **copy_environ(void)
 {
@@ -224,7 +225,8 @@ static char **copy_environ(void)
         count++;
     char **copy = calloc(count + 1, sizeof(*copy));
     for (size_t i = 0, kept = 0; copy && i < count; i++)
-        if (!dt_str_after(environ[i], "SLURM_PROCID="))
+        if (!dt_str_after(environ[i], "SLURM_PROCID=") &&
+            !dt_str_after(environ[i], DT_ENV_CARRY))
             copy[kept++] = environ[i];
     return copy;
 }

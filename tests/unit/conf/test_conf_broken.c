@@ -187,6 +187,18 @@ static void values_of_wrong_type_or_range_are_refused(void **state)
     CHECK_ALL(types);
 }
 
+static void a_variable_that_is_too_long_is_refused(void **state)
+{
+    enum { MOST = 120 * 1024 };
+    static char text[MOST + 256];
+    const struct broken one = {
+        text, "t.yaml:5:13: env.LONG: expected at most 120 KiB, name and value "
+              "together, got 122881 bytes\n"};
+    (void)state;
+    snprintf(text, sizeof(text), LEAST "env: {LONG: %0*d}\n", MOST - 3, 0);
+    check_all(&one, 1);
+}
+
 static const struct broken later[] = {
     {LEAST "data: {sampler: random, samplr: x}\n",
      "t.yaml:5:8: data.sampler: not supported yet: it needs more samplers\n"
@@ -425,6 +437,7 @@ int main(void)
         cmocka_unit_test(broken_or_unsupported_yaml_is_refused),
         cmocka_unit_test(an_unknown_key_suggests_a_similar_one),
         cmocka_unit_test(values_of_wrong_type_or_range_are_refused),
+        cmocka_unit_test(a_variable_that_is_too_long_is_refused),
         cmocka_unit_test(what_is_not_supported_yet_says_so),
         cmocka_unit_test(aliases_that_disagree_are_refused),
         cmocka_unit_test(unusable_paths_are_refused_with_the_reason),

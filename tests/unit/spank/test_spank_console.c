@@ -80,10 +80,23 @@ static void both_write_below_the_facts(void **state)
     assert_string_equal(run, "srun 7, run 75");
 }
 
+static void env_of_the_config_does_not_reach_the_console(void **state)
+{
+    (void)state;
+    setenv(DT_ENV_CARRY "TOKEN", "hidden", 1);
+    setenv("OTHER", "seen", 1);
+    assert_int_equal(run_srun("#!/bin/sh\n"
+                              "[ \"$OTHER$" DT_ENV_CARRY "TOKEN\" = seen ]\n"
+                              "echo VERDICT=$((7 + $?)) >&0\n"),
+                     7);
+    unsetenv(DT_ENV_CARRY "TOKEN");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_write_below_the_facts),
+        cmocka_unit_test(env_of_the_config_does_not_reach_the_console),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
