@@ -22,7 +22,6 @@
 
 enum {
     RECORD_BYTES = HOST_NAME_MAX + DT_TOKEN_BYTES + 128,
-    NODES_MAX = 1024, /* that the watch looks at */
     WORDS_BEFORE = 8, /* of the command line of the watch, before the hosts */
 };
 
@@ -104,7 +103,7 @@ void dtspank_record_log(uint32_t rank, const char *verb, int number)
 struct command {
     char pidfd[16];
     char ports[2][16];
-    char *argv[WORDS_BEFORE + NODES_MAX + 1];
+    char **argv;
 };
 
 static int fill_command(spank_t spank, const char *runtime, int pidfd,
@@ -186,22 +185,23 @@ void dtspank_watch_start(spank_t spank, const char *runtime)
     uint32_t nodes;
     if (!dtspank_task_number(spank, "SLURM_PROCID", &rank) || rank != 0 ||
         !dtspank_task_number(spank, "SLURM_STEP_NUM_NODES", &nodes) ||
-        nodes < 2 || nodes > NODES_MAX)
+        nodes < 2)
         return;
     int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
     int token = open_token(spank);
-    struct command *command = calloc(1, sizeof(*command));
-    if (pidfd >= 0 && token >= 0 && command &&
-        fill_command(spank, runtime, pidfd, nodes, command) == 0) {
+    struct command command = {
+        .argv = calloc((size_t)WORDS_BEFORE + nodes + 1, sizeof(char *))};
+    if (pidfd >= 0 && token >= 0 && command.argv &&
+        fill_command(spank, runtime, pidfd, nodes, &command) == 0) {
         pid_t child = fork();
         if (child == 0)
-            run_watch(pidfd, token, command->argv);
+            run_watch(pidfd, token, command.argv);
         if (child > 0)
             waitpid(child, NULL, 0);
     }
-    for (uint32_t i = 0; command && i < nodes; i++)
-        free(command->argv[WORDS_BEFORE + i]);
-    free(command);
+    for (uint32_t i = 0; command.argv && i < nodes; i++)
+        free(command.argv[WORDS_BEFORE + i]);
+    free(command.argv);
     if (token >= 0)
         close(token);
     if (pidfd >= 0)

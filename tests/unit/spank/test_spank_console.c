@@ -17,6 +17,7 @@
 
 #include "contract/contract.h"
 #include "spank/srun/srun_impl.h"
+#include "spank/task/task_impl.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/spank/spank_stub.h"
 
@@ -92,11 +93,44 @@ static void env_of_the_config_does_not_reach_the_console(void **state)
     unsetenv(DT_ENV_CARRY "TOKEN");
 }
 
+static bool has_text(const char *path, char *text, size_t size)
+{
+    FILE *file = fopen(path, "r");
+    const bool found = file && fgets(text, (int)size, file);
+    if (file)
+        fclose(file);
+    return found;
+}
+
+static void the_watch_of_a_large_step_gets_all_hosts(void **state)
+{
+    static const char *const variables[][2] = {
+        {"SLURM_PROCID", "0"},          {"SLURM_STEP_NUM_NODES", "5000"},
+        {"SLURMD_NODENAME", "n1"},      {"SLURM_STEP_NODELIST", "n[1-5000]"},
+        {DT_ENV_CONSOLE, "0af9 label"}, {"MASTER_PORT", "61000"},
+    };
+    char script[1024], text[64] = "";
+    (void)state;
+    stub_reset();
+    for (size_t i = 0; i < sizeof(variables) / sizeof(*variables); i++)
+        spank_setenv(NULL, variables[i][0], variables[i][1], 1);
+    snprintf(script, sizeof(script),
+             "#!/bin/bash\necho $# ${!#} >%s/new && mv %s/new %s/words\n",
+             scratch_root, scratch_root, scratch_root);
+    const char *path = scratch_write("watch", script, strlen(script));
+    assert_int_equal(chmod(path, 0755), 0);
+    dtspank_watch_start(NULL, path);
+    for (int i = 0; i < 3000 && !has_text(scratch_path("words"), text, 64); i++)
+        usleep(10000);
+    assert_string_equal(text, "5007 n5000\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_write_below_the_facts),
         cmocka_unit_test(env_of_the_config_does_not_reach_the_console),
+        cmocka_unit_test(the_watch_of_a_large_step_gets_all_hosts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
