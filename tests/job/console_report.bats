@@ -388,15 +388,16 @@ END
     # the last one of an array has its number
     array=$(dt_run --user dtuser sbatch --parsable --array=0-1 -n1 -N1 \
         -o /dev/null --chdir=/tmp --disttrain="$WORK/c.yaml" \
-        --wrap '[ $SLURM_ARRAY_TASK_ID = 0 ] && exec sleep 60
+        --wrap '[ $SLURM_ARRAY_TASK_ID = 0 ] && exec sleep 300
             until [ "$(squeue --noheader --jobs=$SLURM_ARRAY_JOB_ID \
                 --states=R | wc -l)" = 2 ]; do sleep 0.2; done
-            srun sh -c "exit 4"; sleep 60')
+            while :; do srun sh -c "exit 4"; sleep 1; done')
     comment_is_set() {
         [[ $(dt_run squeue --noheader --jobs="${array}_1" --format=%k) == \
             "disttrain: first failure: rank 0 on "* ]]
     }
-    dt_wait_for 60 comment_is_set
+    # setting it may take a second at most: a later step has a quieter moment
+    dt_wait_for 180 comment_is_set
     one=$(dt_run squeue --noheader --jobs="${array}_0" --format=%k)
     dt_run scancel "$array"
     [[ $one == "(null)" ]]
