@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,11 +114,12 @@ static void look_at_clock(struct dt_keeper *k)
         send_beat(k);
 }
 
-/* Milliseconds until look_at_clock has something to do. */
+/* Milliseconds until the clock gives something to do. */
 static int patience(const struct dt_keeper *k)
 {
     const double now = dt_clock_now();
-    double left = k->options->beat_ms / 1e3;
+    double left =
+        fmin(k->options->beat_ms / 1e3, dt_relay_due(&k->worker.relay) - now);
     if (k->kill_at > 0 && k->kill_at - now < left)
         left = k->kill_at > now ? k->kill_at - now : 0.02;
     if (k->leader && dt_leader_due(k->leader) - now < left)

@@ -14,9 +14,10 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "keeper/relay.h"
 
-enum { FULL = 1 << 20 /* more than a pipe holds */ };
+enum { LINES = 2000 /* fewer than a pipe holds */ };
 
 /* What has come out of a pipe that does not wait. */
 static const char *read_all(int fd)
@@ -34,6 +35,31 @@ static void print(int fd, const char *text)
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 }
 
+static void print_lines(int fd, int count)
+{
+    char word[64];
+    for (int i = 0; i < count; i++) {
+        snprintf(word, sizeof(word), "line %10d\n", i);
+        print(fd, word);
+    }
+}
+
+static int count_lines(const char *text)
+{
+    int count = 0;
+    for (; *text; text++)
+        count += *text == '\n';
+    return count;
+}
+
+/* Fills a pipe that does not wait. */
+static void fill(int fd)
+{
+    static const char zeros[1 << 12];
+    while (write(fd, zeros, sizeof(zeros)) > 0)
+        ;
+}
+
 /* A keeper whose stdout and stderr are these pipes. Ends with the number of the
  * first line that is not as it should be.
  */
@@ -41,7 +67,6 @@ static void keep(int out, int out_end, int err)
 {
     struct dt_relay relay = {.on = false};
     struct pollfd fds[DT_RELAY_STREAMS];
-    char word[64];
     dup2(out_end, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
     dt_relay_poll(&relay, fds);
@@ -61,17 +86,32 @@ static void keep(int out, int out_end, int err)
     dt_relay_serve(&relay);
     if (strcmp(read_all(out), "three\n") != 0)
         _exit(__LINE__ & 0x7f);
-    /* nobody reads, and nobody waits */
-    for (int i = 0; i < FULL / 16; i++) {
-        snprintf(word, sizeof(word), "line %10d\n", i);
-        print(to, word);
-        if (i % 1000 == 0)
-            dt_relay_serve(&relay);
-    }
+    /* srun is slow: nothing is lost, and the worker is not read on */
+    fill(out_end);
+    print_lines(to, LINES);
     dt_relay_serve(&relay);
-    const char *text = read_all(out), *last = strrchr(text, 'l');
-    if (strncmp(text, "line ", 5) != 0 || !last || strlen(last) != 16)
+    dt_relay_poll(&relay, fds);
+    if (relay.lost > 0 || fds[0].fd != STDOUT_FILENO ||
+        fds[0].events != POLLOUT)
         _exit(__LINE__ & 0x7f);
+    read_all(out);
+    dt_relay_serve(&relay);
+    dt_relay_poll(&relay, fds);
+    if (count_lines(read_all(out)) != LINES || fds[0].events != POLLIN)
+        _exit(__LINE__ & 0x7f);
+    /* srun is gone: lines are lost, and nobody waits */
+    fill(out_end);
+    print_lines(to, LINES);
+    dt_relay_serve(&relay);
+    dt_clock_sleep(DT_RELAY_PATIENCE_S);
+    dt_relay_serve(&relay);
+    if (relay.lost != LINES)
+        _exit(__LINE__ & 0x7f);
+    print_lines(to, LINES);
+    dt_relay_serve(&relay);
+    if (relay.lost != 2 * LINES)
+        _exit(__LINE__ & 0x7f);
+    read_all(out);
     print(to, "again\nno end");
     dt_relay_finish(&relay, 3, "n2");
     if (strcmp(read_all(out), "again\nno end") != 0)
@@ -81,7 +121,7 @@ static void keep(int out, int out_end, int err)
     _exit(0);
 }
 
-static void whole_lines_are_passed_on_or_lost(void **state)
+static void whole_lines_wait_for_srun_or_are_lost(void **state)
 {
     int out[2], err[2], status;
     long lost = 0;
@@ -99,14 +139,14 @@ static void whole_lines_are_passed_on_or_lost(void **state)
                             "take %ld lines, which are lost\n",
                             &lost),
                      1);
-    assert_true(lost > 0 && lost < FULL / 16);
+    assert_int_equal(lost, 2 * LINES);
     assert_null(strstr(said, "rank 4"));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_lines_are_passed_on_or_lost),
+        cmocka_unit_test(whole_lines_wait_for_srun_or_are_lost),
     };
     return cmocka_run_group_tests_name("relay", tests, NULL, NULL);
 }
