@@ -15,7 +15,8 @@ bool dt_job_id(const char *number, char job[DT_JOB_ID_BYTES])
     const char *task = getenv("SLURM_ARRAY_TASK_ID");
     const int len = number ? (int)strcspn(number, ".") : 0;
     snprintf(job, DT_JOB_ID_BYTES, "%.*s", len, number ? number : "");
-    if (number && own && array && task && strcmp(job, own) == 0)
+    if (number && own && array && task && strcmp(job, own) == 0 &&
+        strcmp(own, array) == 0)
         snprintf(job, DT_JOB_ID_BYTES, "%s_%s", array, task);
     return number != NULL;
 }
