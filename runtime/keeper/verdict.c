@@ -136,7 +136,7 @@ bool dt_verdict_restart(struct dt_verdict *verdict,
         dt_ended_as_asked(cause->down.status))
         verdict->cause.status = EX_TEMPFAIL
                                 << 8; /* it has not begun to train */
-    if (verdict->asked && gone && (!cause || cause->lost)) {
+    if (verdict->asked && gone && options->trains && (!cause || cause->lost)) {
         verdict->cause.status = EX_TEMPFAIL << 8;
         *why = "the step was told to end";
         return false;
