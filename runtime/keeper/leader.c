@@ -30,8 +30,6 @@
 enum {
     DRAIN_S = 2,
     SHRINK_S = 60,
-    OTHERS = 3, /* silences of srun's host, in which others begin an epoch */
-    CLOSE_S = 20,
     RECORD_S = 120, /* in which TCP tries again what a link has lost */
     MISSING_BYTES = 512,
     ERRANDS = 2,
@@ -416,17 +414,14 @@ void dt_leader_drain(struct dt_leader *l)
     }
 }
 
-/* Waits for an errand that was started. Returns its result; -1: it has none in
- * that time, or has failed.
- */
-static int await_errand(struct dt_errand *errand, double seconds)
+/* A job that has a lost node takes minutes to end. */
+static void await_shrink(struct dt_leader *l)
 {
-    const double until = dt_clock_now() + seconds;
-    int result = -1;
-    while (errand->pid != 0 && !dt_errand_done(errand, &result) &&
+    const double until = dt_clock_now() + SHRINK_S;
+    int result;
+    while (l->shrink.pid != 0 && !dt_errand_done(&l->shrink, &result) &&
            dt_clock_now() < until)
         dt_clock_sleep(0.05);
-    return result;
 }
 
 /* Whether srun's host says nothing for so long that its links are no excuse:
@@ -442,52 +437,25 @@ static bool stays_silent(const struct dt_leader *l)
     return true;
 }
 
-/* Claims the next epoch for nobody; no two leaders have the same proposal. */
-static int run_close(const void *leader)
-{
-    const struct dt_leader *l = leader;
-    char step[DT_EPOCH_STEP_BYTES], name[DT_EPOCH_PROPOSAL_BYTES];
-    dt_epoch_step(l->options->secret, step);
-    snprintf(name, sizeof(name), "over %d", l->id);
-    return (int)dt_epoch_claim(l->options->dir, step, l->roster.epoch + 1,
-                               name);
-}
-
-/* Whether no other part of the step goes on. This one was told the end as a
- * whole, or has stepped aside, and so may the others have: more than half of
- * the nodes have begun the next epoch long ago then, with its file, and half of
- * them do so only with that file.
- */
-static bool is_last(struct dt_leader *l)
-{
-    const struct dt_roster *roster = &l->roster;
-    const enum dt_quorum quorum = dt_agree_quorum(roster);
-    if (l->told && (dt_agree_is_whole(roster) || quorum == DT_QUORUM_MORE))
-        return true;
-    if (!l->options->dir)
-        return quorum == DT_QUORUM_HALF && roster->ballot < 0;
-    dt_clock_sleep(OTHERS * l->options->silence_s);
-    return dt_errand_start(&l->claim, run_close, l) == 0 &&
-           await_errand(&l->claim, CLOSE_S) == DT_CLAIM_OURS;
-}
-
 /* Who looks for a leader meanwhile looks on. */
 void dt_leader_end_job(struct dt_leader *l, struct dt_keeper_end *end)
 {
     const struct dt_keeper_options *options = l->options;
-    const int status = l->told ? l->verdict.cause.status : EX_UNAVAILABLE << 8;
+    const int status = l->verdict.cause.status;
+    const bool decides = dt_agree_is_whole(&l->roster) ||
+                         dt_agree_quorum(&l->roster) == DT_QUORUM_MORE;
     const double until = dt_clock_now() + RECORD_S;
-    if (!l->told && !l->aside)
+    if (!l->told)
         return;
     dt_guests_close(&l->guests);
     if (!options->end_job || !stays_silent(l)) {
-        while (l->told && !dt_leader_say_record(l) && dt_clock_now() < until)
+        while (!dt_leader_say_record(l) && dt_clock_now() < until)
             dt_clock_sleep(0.05);
         return;
     }
-    if (!is_last(l))
+    if (!decides)
         return;
-    await_errand(&l->shrink, SHRINK_S); /* it may take minutes */
+    await_shrink(l);
     end->status =
         WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     options->end_job(end);

@@ -63,8 +63,7 @@ struct dt_leader {
 
     struct dt_errand shrink; /* takes nodes out of the job */
     int gone_all;            /* nodes lost so far */
-    bool told;  /* the end to all, and not only to this part of the step, */
-    bool aside; /* which has ended without the others */
+    bool told; /* the end to all, and not only to this part of the step */
     char record[128]; /* for the console, which has not been taken yet; or "" */
     struct dt_verdict verdict;
 };
@@ -98,9 +97,8 @@ void dt_leader_serve(struct dt_leader *leader, const struct pollfd *fds);
 /* Waits until the last messages are sent, for a second or two. */
 void dt_leader_drain(struct dt_leader *leader);
 
-/* Ends the job after the step if srun was lost, no other part of the step goes
- * on and nobody else ends it; where srun lives, waits until the last record is
- * taken. Fills in the status. May wait for minutes.
+/* Ends the job after the step if srun was lost, its leader was one for all and
+ * nobody else ends it; where srun lives, waits until the last record is taken. Fills in the status. May wait for minutes.
  */
 void dt_leader_end_job(struct dt_leader *leader, struct dt_keeper_end *end);
 
