@@ -18,8 +18,8 @@
 
 #define DT_EPOCH_DIR ".epochs"
 
-/* "STEP EPOCH" in the environment of a worker: the name of its step in files,
- * and the epoch in which it was started.
+/* "STEP EPOCH RANK RANKS" in the environment of a worker: the name of its step
+ * in files, the epoch in which it was started, and its place in that.
  */
 #define DT_EPOCH_ENV "DISTTRAIN_EPOCH"
 

@@ -206,8 +206,8 @@ struct dt_doctor_ranks {
 };
 
 /* Reads from root/proc the processes of `uid` whose environment is that of a
- * task of `step` ("ID.STEP"). Skips unreadable processes. Release with
- * dt_doctor_ranks_fini.
+ * task of `step` ("ID.STEP"). Skips unreadable processes, and keepers, whose
+ * workers alone have ranks. Release with dt_doctor_ranks_fini.
  */
 void dt_doctor_ranks_look(struct dt_doctor_ranks *ranks, const char *root,
                           uid_t uid, const char *step);

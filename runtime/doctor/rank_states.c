@@ -13,6 +13,7 @@
 
 #include "base/child.h"
 #include "base/clock.h"
+#include "base/epoch.h"
 #include "base/proc.h"
 #include "base/rankset.h"
 #include "doctor/doctor_impl.h"
@@ -38,8 +39,9 @@ struct dt_doctor_process {
     struct dt_proc_stat stat;
 };
 
-/* Reads the rank and the number of tasks of the step. Returns whether the
- * process is a task of the step or was started by one.
+/* Reads the rank and the number of ranks: those of the task, or what its keeper
+ * has made of them. Returns whether the process is a task of the step or was
+ * started by one.
  */
 static bool read_environment(struct dt_doctor_process *p, const char *root,
                              const char *step, uint32_t *tasks)
@@ -50,10 +52,13 @@ static bool read_environment(struct dt_doctor_process *p, const char *root,
     char job[32] = "";
     char number[32] = "";
     char own[72];
+    uint32_t kept_rank, kept_tasks = 0;
     bool has_rank = false;
     while (file && getdelim(&entry, &size, '\0', file) > 0) {
         if (sscanf(entry, "SLURM_PROCID=%" SCNu32, &p->rank) == 1)
             has_rank = true;
+        sscanf(entry, DT_EPOCH_ENV "=%*s %*s %" SCNu32 " %" SCNu32, &kept_rank,
+               &kept_tasks);
         sscanf(entry, "SLURM_JOB_ID=%31s", job);
         sscanf(entry, "SLURM_STEP_ID=%31s", number);
         sscanf(entry, "SLURM_STEP_NUM_TASKS=%" SCNu32, tasks);
@@ -61,6 +66,10 @@ static bool read_environment(struct dt_doctor_process *p, const char *root,
     free(entry);
     if (file)
         fclose(file);
+    if (kept_tasks > 0) {
+        p->rank = kept_rank;
+        *tasks = kept_tasks;
+    }
     snprintf(own, sizeof(own), "%s.%s", job, number);
     return has_rank && strcmp(own, step) == 0;
 }
@@ -99,7 +108,8 @@ void dt_doctor_ranks_look(struct dt_doctor_ranks *ranks, const char *root,
         struct dt_doctor_process p = {.pid = pid};
         uint32_t tasks = 0;
         if (read_environment(&p, root, step, &tasks) &&
-            dt_proc_stat(&p.stat, root, pid) && add_process(ranks, &p))
+            dt_proc_stat(&p.stat, root, pid) &&
+            strcmp(p.stat.name, DT_PROC_KEEPER) != 0 && add_process(ranks, &p))
             ranks->tasks = tasks;
     }
     if (dir)
@@ -127,8 +137,7 @@ static const struct dt_doctor_process *find_process(
 static bool is_wrapper(const char *name)
 {
     static const char *const wrappers[] = {
-        "sh",      "bash", "dash", "ksh",   "zsh",
-        "timeout", "time", "env",  "xargs", DT_PROC_KEEPER};
+        "sh", "bash", "dash", "ksh", "zsh", "timeout", "time", "env", "xargs"};
     for (size_t i = 0; i < sizeof(wrappers) / sizeof(*wrappers); i++)
         if (strcmp(name, wrappers[i]) == 0)
             return true;

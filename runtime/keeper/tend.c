@@ -72,9 +72,10 @@ static void set_place(const struct dt_keeper *k, const struct dt_place *place)
     const struct dt_roster *roster = &k->roster;
     const int first = dt_roster_find(roster, 0);
     int jax_port = 0;
-    char epoch[DT_EPOCH_STEP_BYTES + 16];
+    char epoch[DT_EPOCH_STEP_BYTES + 48];
     dt_epoch_step(k->options->secret, epoch);
-    snprintf(epoch + strlen(epoch), 16, " %u", roster->epoch);
+    snprintf(epoch + strlen(epoch), 48, " %u %d %d", roster->epoch, place->rank,
+             place->size);
     setenv(DT_EPOCH_ENV, epoch, 1);
     if (roster->size == roster->count && roster->epoch == 1)
         return;

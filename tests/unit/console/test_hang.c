@@ -189,6 +189,35 @@ static void python_programs_show_their_stack_frames(void **state)
     free(before);
 }
 
+/* The worker of task 2 has become rank 0 of 2; task 1 is a spare. What a worker
+ * starts may count its own ranks.
+ */
+static void workers_have_the_ranks_of_their_keepers(void **state)
+{
+    static const char kept[] = "RANK=5\0SLURM_PROCID=2\0SLURM_JOB_ID=7\0"
+                               "SLURM_STEP_ID=0\0SLURM_STEP_NUM_TASKS=3\0"
+                               "DISTTRAIN_EPOCH=0123456789abcdef 2 0 2";
+    struct dt_doctor_ranks now = {0};
+    char *text = NULL;
+    size_t bytes;
+    (void)state;
+    snprintf(root, sizeof(root), "%s", scratch_path("kept"));
+    put_process(10, 1, 0, "disttrain");
+    put_stat(10, "disttrain-keep", 'S', 1, 5);
+    put_process(20, 2, 0, "disttrain");
+    put_stat(20, "disttrain-keep", 'S', 1, 5);
+    put_process(21, 2, 0, "worker");
+    put(21, "environ", kept, sizeof(kept));
+    put_stat(21, "worker", 'T', 20, 5);
+    FILE *out = open_memstream(&text, &bytes);
+    dt_doctor_ranks_look(&now, root, getuid(), "7.0");
+    dt_doctor_ranks_print(&now, &now, 0.5, root, "n3", out);
+    dt_doctor_ranks_fini(&now);
+    fclose(out);
+    assert_string_equal(text, "rank 0 2 21 0 n3\tstopped (state T)\tworker\n");
+    free(text);
+}
+
 static void expect_doing(const char *said, const char *want)
 {
     char *nodes[] = {"n1", "n2", NULL};
@@ -452,6 +481,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_processes_of_a_rank_tell_its_state),
         cmocka_unit_test(momentary_states_of_processes_do_not_mislead),
+        cmocka_unit_test(workers_have_the_ranks_of_their_keepers),
         cmocka_unit_test(python_programs_show_their_stack_frames),
         cmocka_unit_test(ranks_that_do_the_same_share_a_line),
         cmocka_unit_test(ranks_that_no_longer_run_are_named),

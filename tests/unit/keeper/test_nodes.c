@@ -33,7 +33,7 @@ bool dt_host_is_silent(const struct dt_wire_row *row)
 
 static const char once[] =
     "echo life $LIFE: $SLURM_PROCID is $RANK of $WORLD_SIZE, $LOCAL_RANK of "
-    "$LOCAL_WORLD_SIZE on $NODE_RANK, $MASTER_ADDR.\n"
+    "$LOCAL_WORLD_SIZE on $NODE_RANK, $MASTER_ADDR. ${DISTTRAIN_EPOCH#* }.\n"
     "[ $LIFE = ${LAST:-1} ] || exec sleep 1000";
 
 /* A step of nodes of one task, or of two. */
@@ -101,7 +101,7 @@ static void a_spare_node_takes_the_place_of_a_lost_one(void **state)
     has("life 0: 3 is 3 of 4, 1 of 2 on 1, ", 1);
     has("life 1: ", 4);
     has("life 1: 4 is 0 of 4, 0 of 2 on 0, 127.0.0.1.", 1);
-    has("life 1: 5 is 1 of 4, 1 of 2 on 0, 127.0.0.1.", 1);
+    has("life 1: 5 is 1 of 4, 1 of 2 on 0, 127.0.0.1. 2 1 4.", 1);
     has("life 1: 2 is 2 of 4, 0 of 2 on 1, 127.0.0.1.", 1);
     has("node n3 takes its place: all ranks start again (restart 1; at most "
         "3)\n",
