@@ -136,14 +136,14 @@ int dt_child_wait(struct dt_child *child, int timeout_ms, struct dt_error *err)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-int dt_child_ask(char *const argv[], int timeout_ms, char *text, size_t size,
-                 struct dt_error *err)
+static int ask(char *const argv[], bool quiet, int timeout_ms, char *text,
+               size_t size, struct dt_error *err)
 {
     struct dt_child child;
     double deadline = dt_clock_now() + timeout_ms / 1e3;
     char lost[4096];
     size_t used = 0;
-    if (start(&child, argv, true, err) < 0)
+    if (start(&child, argv, quiet, err) < 0)
         return -1;
     for (;;) {
         struct pollfd p = {.fd = child.out, .events = POLLIN};
@@ -164,4 +164,16 @@ int dt_child_ask(char *const argv[], int timeout_ms, char *text, size_t size,
     double left = deadline - dt_clock_now();
     int rc = dt_child_wait(&child, left > 0 ? (int)(left * 1e3) : 0, err);
     return rc < 0 ? dt_error_prefix(err, "%s", argv[0]) : rc;
+}
+
+int dt_child_ask(char *const argv[], int timeout_ms, char *text, size_t size,
+                 struct dt_error *err)
+{
+    return ask(argv, true, timeout_ms, text, size, err);
+}
+
+int dt_child_hear(char *const argv[], int timeout_ms, char *text, size_t size,
+                  struct dt_error *err)
+{
+    return ask(argv, false, timeout_ms, text, size, err);
 }

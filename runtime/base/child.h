@@ -37,4 +37,8 @@ int dt_child_wait(struct dt_child *child, int timeout_ms, struct dt_error *err);
 int dt_child_ask(char *const argv[], int timeout_ms, char *text, size_t size,
                  struct dt_error *err);
 
+/* The same, but its stderr is ours. */
+int dt_child_hear(char *const argv[], int timeout_ms, char *text, size_t size,
+                  struct dt_error *err);
+
 #endif /* DT_BASE_CHILD_H */

@@ -389,6 +389,9 @@ int dt_cmd_doctor(int argc, char **argv)
     if (rc == 0) {
         signal(SIGPIPE, SIG_IGN);
         clean_environment();
+        if (world.lost && world.lost[0])
+            fprintf(stderr, "disttrain doctor: lost, and not examined: %s\n",
+                    world.lost);
         rc = options.ranks
                  ? dt_doctor_print_ranks(&world, options.job, stdout, &err)
                  : examine_nodes(&world, options.brief, &err);

@@ -20,6 +20,7 @@
 struct dt_doctor_world {
     char *job;    /* its number; NULL: no job, only this machine */
     char *list;   /* the nodes as Slurm writes them, n[1-4]; NULL: no job */
+    char *lost;   /* those that the job has no more, n5,n6; NULL or "": none */
     char *text;   /* owned; names point into it */
     char **names; /* the name of each node */
     size_t count;

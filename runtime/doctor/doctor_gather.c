@@ -56,8 +56,8 @@ static int ask_slurm(char *const argv[], char *text, struct dt_error *err)
     return status == 0 ? 0 : -1;
 }
 
-static int ask_nodes(struct dt_doctor_world *world, const char *job,
-                     struct dt_error *err)
+/* Stores the nodes of a job or a step as Slurm writes them, n[1-4]. */
+static int ask_nodes(const char *job, char *text, struct dt_error *err)
 {
     char which[DT_JOB_ID_BYTES + 32], id[DT_JOB_ID_BYTES];
     const char *step = strchr(job, '.');
@@ -65,12 +65,12 @@ static int ask_nodes(struct dt_doctor_world *world, const char *job,
     dt_job_id(job, id);
     snprintf(which, sizeof(which), "--%s=%s%.16s", step ? "steps" : "jobs", id,
              step ? step : "");
-    if (ask_slurm(argv, world->text, err) < 0)
+    if (ask_slurm(argv, text, err) < 0)
         return -1;
-    world->text[strcspn(world->text, "\n")] = '\0';
-    if (world->text[0] == '\0')
+    text[strcspn(text, "\n")] = '\0';
+    if (text[0] == '\0')
         return dt_error_set(err, EX_UNAVAILABLE, "job %s has no nodes", job);
-    return keep_string(&world->list, world->text, err);
+    return 0;
 }
 
 /* Fills job, list, and text with the names, one per line. */
@@ -85,12 +85,68 @@ static int find_nodes(struct dt_doctor_world *world, const char *job,
     }
     if (keep_string(&world->job, job ? job : own, err) < 0)
         return -1;
-    if (job ? ask_nodes(world, job, err) < 0
-            : keep_string(&world->list, own_nodes(), err) < 0)
+    if (job && ask_nodes(job, world->text, err) < 0)
+        return -1;
+    if (keep_string(&world->list, job ? world->text : own_nodes(), err) < 0)
         return -1;
     world->job[strcspn(world->job, ".")] = '\0';
     argv[3] = world->list;
     return ask_slurm(argv, world->text, err);
+}
+
+static bool has_line(const char *text, const char *line)
+{
+    const size_t len = strlen(line);
+    while (text && !(strcspn(text, "\n") == len && !strncmp(text, line, len)))
+        text = strchr(text, '\n') ? strchr(text, '\n') + 1 : NULL;
+    return text != NULL;
+}
+
+/* Keeps the names that are lines of text, and lists the others. */
+static int part_names(struct dt_doctor_world *world, const char *text,
+                      struct dt_error *err)
+{
+    const size_t all = world->count;
+    char *list = NULL;
+    size_t bytes[2];
+    FILE *kept = open_memstream(&list, &bytes[0]);
+    FILE *lost = open_memstream(&world->lost, &bytes[1]);
+    bool good = kept && lost;
+    world->count = 0;
+    for (size_t i = 0; good && i < all; i++) {
+        char *name = world->names[i];
+        const bool has = has_line(text, name);
+        const size_t before = has ? world->count : i - world->count;
+        fprintf(has ? kept : lost, "%s%s", before > 0 ? "," : "", name);
+        if (has)
+            world->names[world->count++] = name;
+    }
+    good &= kept && fclose(kept) == 0;
+    good &= lost && fclose(lost) == 0;
+    if (good && world->count < all) {
+        free(world->list);
+        world->list = list;
+        list = NULL;
+    }
+    free(list);
+    return good ? 0 : dt_error_set(err, EX_OSERR, "out of memory");
+}
+
+/* Leaves out the nodes that the job has no more. Slurm goes on listing them as
+ * those of the step, and refuses to start anything where one is asked for.
+ * Where it does not answer, all are asked.
+ */
+static int leave_lost(struct dt_doctor_world *world, struct dt_error *err)
+{
+    char *argv[] = {"scontrol", "show", "hostnames", NULL, NULL};
+    char *text = calloc(1, TEXT_BYTES), *list = NULL;
+    int rc = text ? 0 : dt_error_set(err, EX_OSERR, "out of memory");
+    if (rc == 0 && ask_nodes(world->job, text, NULL) == 0 &&
+        (list = argv[3] = strdup(text)) && ask_slurm(argv, text, NULL) == 0)
+        rc = part_names(world, text, err);
+    free(list);
+    free(text);
+    return rc;
 }
 
 int dt_doctor_world_init(struct dt_doctor_world *world, const char *job,
@@ -111,6 +167,9 @@ int dt_doctor_world_init(struct dt_doctor_world *world, const char *job,
     for (char *name; (name = strsep(&rest, "\n")) != NULL;)
         if (name[0])
             world->names[world->count++] = name;
+    const bool whole = !world->job || (job && !strchr(job, '.'));
+    if (!whole && leave_lost(world, err) < 0)
+        return -1;
     if (world->count == 0)
         return dt_error_set(err, EX_UNAVAILABLE, "%s: no nodes", world->list);
     return 0;
@@ -120,6 +179,7 @@ void dt_doctor_world_fini(struct dt_doctor_world *world)
 {
     free(world->job);
     free(world->list);
+    free(world->lost);
     free(world->text);
     free(world->names);
 }

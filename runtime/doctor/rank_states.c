@@ -546,11 +546,12 @@ static int ask_nodes(const struct dt_doctor_world *world, const char *step,
     if (dt_doctor_probes_init(&probes, world->job, world->list, world->count,
                               step, err) < 0)
         return -1;
-    int status = dt_child_ask(probes.argv, ASK_MS, text, TEXT_BYTES, err);
+    int status = dt_child_hear(probes.argv, ASK_MS, text, TEXT_BYTES, err);
     if (strstr(text, "end "))
         return 0;
     if (status >= 0)
-        dt_error_set(err, EX_UNAVAILABLE, "srun: exit status %d", status);
+        dt_error_set(err, EX_UNAVAILABLE,
+                     "srun: exit status %d: see its message above", status);
     dt_error_prefix(err, "no node answers");
     return -1;
 }

@@ -155,9 +155,9 @@ disttrain: 8 ranks were ended by Slurm" ]]
     [[ ${lines[0]} == "rank 5 on n3: "* && ${lines[1]} == "ranks 0-4, 6-7 on "* ]]
     [[ ${#lines[@]} == 2 ]]
     dt_run --node n4 pkill -STOP slurmd
-    run dt_run disttrain doctor --ranks --job="$step"
+    run --separate-stderr dt_run disttrain doctor --ranks --job="$step"
     dt_run --node n4 pkill -CONT slurmd
-    echo "$output"
+    echo "$output, $stderr"
     ((status == 0))
     [[ ${lines[0]} == "node n4 does not answer" ]]
     [[ ${lines[1]} == "ranks 6-7: unknown, or no longer running" ]]

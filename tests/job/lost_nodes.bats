@@ -177,6 +177,26 @@ nodes() {
     grep "stopped by a signal after step" back.log
 }
 
+# Slurm goes on listing it as a node of the step.
+@test "doctor asks the nodes that a step has left" {
+    STEPS=100000 start left_out "$TWO, spares: 1"
+    cut_off n1
+    dt_wait_for 20 eval '[[ $(nodes) == "n[2-3]" ]]'
+    dt_wait_for 40 dt_lines 20 "^step" left_out.log
+    local step
+    step=$(dt_run squeue -h -o %i).0
+    run -0 --separate-stderr dt_run disttrain doctor --ranks --job="$step"
+    echo "$output, $stderr"
+    [[ ${lines[0]} =~ ^ranks?" "[0-3].*" on n" ]]
+    [[ $output != *unknown* && $output != *"no longer running"* ]]
+    [[ $stderr == "disttrain doctor: lost, and not examined: n1" ]]
+    run dt_run disttrain doctor --brief --job="$step"
+    echo "$output"
+    [[ $output == *"lost, and not examined: n1"* && $output == *"2 nodes are good"* ]]
+    dt_run scancel --signal=TERM "$step"
+    wait "$srun" || true
+}
+
 @test "a keeper is killed: its node is replaced" {
     start gone "$TWO, spares: 1"
     dt_run --node n1 pkill -KILL -n -x disttrain-keep

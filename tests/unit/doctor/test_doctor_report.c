@@ -321,11 +321,19 @@ static void the_nodes_of_a_job_come_from_slurm(void **state)
     put_program("scontrol", "n1\\nn2\\n");
     put_program("squeue", "n[3-4]\\n");
     set_job_variables("7", "0");
-    expect_world(NULL, "7", "n[1-2]", "scontrol show hostnames n[1-2]\n");
+    expect_world(NULL, "7", "n[1-2]",
+                 "scontrol show hostnames n[1-2]\n"
+                 "squeue --noheader --format=%N --jobs=7\n"
+                 "scontrol show hostnames n[3-4]\n");
     set_job_variables("7", "4294967290"); /* salloc's shell on the first node */
-    expect_world(NULL, "7", "n[1-9]", "scontrol show hostnames n[1-9]\n");
+    expect_world(NULL, "7", "n[1-9]",
+                 "scontrol show hostnames n[1-9]\n"
+                 "squeue --noheader --format=%N --jobs=7\n"
+                 "scontrol show hostnames n[3-4]\n");
     expect_world("8.1", "8", "n[3-4]",
                  "squeue --noheader --format=%N --steps=8.1\n"
+                 "scontrol show hostnames n[3-4]\n"
+                 "squeue --noheader --format=%N --jobs=8\n"
                  "scontrol show hostnames n[3-4]\n");
     expect_world("8", "8", "n[3-4]",
                  "squeue --noheader --format=%N --jobs=8\n"
@@ -335,6 +343,8 @@ static void the_nodes_of_a_job_come_from_slurm(void **state)
     setenv("SLURM_ARRAY_TASK_ID", "2", 1);
     expect_world("7.1", "7", "n[3-4]",
                  "squeue --noheader --format=%N --steps=7_2.1\n"
+                 "scontrol show hostnames n[3-4]\n"
+                 "squeue --noheader --format=%N --jobs=7_2\n"
                  "scontrol show hostnames n[3-4]\n");
     expect_world("8", "8", "n[3-4]",
                  "squeue --noheader --format=%N --jobs=8\n"
@@ -355,6 +365,52 @@ static void the_nodes_of_a_job_come_from_slurm(void **state)
     free(before);
 }
 
+/* The programs of Slurm; job 7 has only n10 and n2 of its step's nodes, and job
+ * 8 is not known any more.
+ */
+static void put_slurm(void)
+{
+    static const char squeue[] =
+        "#!/bin/sh\ncase $3 in\n--jobs=7) echo 'n[2,10]' ;;\n"
+        "--steps=*) echo 'n[1-2,4,10]' ;;\n*) exit 1 ;;\nesac\n";
+    static const char scontrol[] =
+        "#!/bin/sh\n[ \"$3\" = 'n[2,10]' ] || set n1 n2 n4 n10\n"
+        "[ $# = 4 ] || set n2 n10\nprintf '%s\\n' \"$@\"\n";
+    chmod(scratch_write("squeue", squeue, sizeof(squeue) - 1), 0755);
+    chmod(scratch_write("scontrol", scontrol, sizeof(scontrol) - 1), 0755);
+}
+
+static void nodes_that_the_job_has_lost_are_not_asked(void **state)
+{
+    static const struct {
+        const char *step, *list, *lost;
+        size_t count;
+    } cases[] = {{"7.0", "n2,n10", "n1,n4", 2},
+                 {"8.0", "n[1-2,4,10]", NULL, 4}};
+    char path[1024];
+    char *before = strdup(getenv("PATH"));
+    (void)state;
+    snprintf(path, sizeof(path), "%s:%.800s", scratch_path(""), before);
+    setenv("PATH", path, 1);
+    put_slurm();
+    for (int i = 0; i < 2; i++) {
+        struct dt_doctor_world world;
+        struct dt_error err;
+        if (dt_doctor_world_init(&world, cases[i].step, &err) != 0)
+            fail_msg("%s", err.text);
+        assert_string_equal(world.list, cases[i].list);
+        assert_int_equal(world.count, cases[i].count);
+        assert_string_equal(world.names[world.count - 1], "n10");
+        if (cases[i].lost)
+            assert_string_equal(world.lost, cases[i].lost);
+        else
+            assert_null(world.lost);
+        dt_doctor_world_fini(&world);
+    }
+    setenv("PATH", before, 1);
+    free(before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +424,7 @@ int main(void)
         cmocka_unit_test(lines_that_are_not_notes_are_ignored),
         cmocka_unit_test(probes_that_end_at_once_report_nothing),
         cmocka_unit_test(the_nodes_of_a_job_come_from_slurm),
+        cmocka_unit_test(nodes_that_the_job_has_lost_are_not_asked),
     };
     return cmocka_run_group_tests_name("doctor_report", tests, NULL, NULL);
 }
