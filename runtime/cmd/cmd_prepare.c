@@ -204,6 +204,7 @@ static int prepare_config(struct request *request)
             status = prepare_all(dt_run_tokenizer_path(conf), lists, request);
         if (status == EX_OK && request->reference)
             status = compute_reference(conf);
+        dt_run_images_fini(&images);
     }
     dt_conf_destroy(conf);
     return status;

@@ -17,13 +17,11 @@
 #include <jansson.h>
 #include <xxhash.h>
 
-#include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "image/processor.h"
 
 enum {
-    FILE_BYTES = 1 << 20,
     MOST_SIDE = 4096, /* of a size, so that no file asks for all memory */
     MOST_LONGEST = 16384,
     MOST_PIXELS = 1 << 26,
@@ -509,20 +507,16 @@ static void apply_wishes(const struct type *type,
 }
 
 /* Parses a file of the directory, if it is there. */
-static int parse(const char *dir, const char *name, json_t **root,
-                 struct dt_error *err)
+static int parse(const char *dir, const char *name, const char *text,
+                 json_t **root, struct dt_error *err)
 {
     char path[PATH_MAX];
     *root = NULL;
+    if (!text)
+        return 0;
     if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
         return dt_error_set(err, EX_NOINPUT, "%s: the name is too long", dir);
-    const int there = dt_file_exists(path, err);
-    if (there <= 0)
-        return there;
-    char *text = dt_file_read(path, FILE_BYTES, err);
-    if (text)
-        *root = dt_json_parse(path, text, err);
-    free(text);
+    *root = dt_json_parse(path, text, err);
     if (*root && !json_is_object(*root)) {
         json_decref(*root);
         *root = NULL;
@@ -569,34 +563,19 @@ static int read_objects(struct dt_image_processor *processor, const char *dir,
 }
 
 int dt_image_processor_parse(struct dt_image_processor *processor,
-                             const char *dir, const char *image,
-                             const char *whole,
+                             const char *dir,
+                             const struct dt_image_files *files,
                              const struct dt_image_options *options,
                              struct dt_error *err)
 {
-    json_t *alone = dt_json_parse(older, image, err);
-    json_t *root = alone ? dt_json_parse(newer, whole, err) : NULL;
-    const int rc =
-        root ? read_objects(processor, dir, older, alone, root, options, err)
-             : -1;
-    json_decref(root);
-    json_decref(alone);
-    return rc;
-}
-
-int dt_image_processor_load(struct dt_image_processor *processor,
-                            const char *dir,
-                            const struct dt_image_options *options,
-                            struct dt_error *err)
-{
     json_t *whole = NULL, *alone = NULL;
     int rc = -1;
-    if (parse(dir, newer, &whole, err) < 0)
+    if (parse(dir, newer, files->whole, &whole, err) < 0)
         return -1;
     const json_t *image = json_object_get(whole, "image_processor");
     const char *name = newer;
     if (!json_is_object(image)) {
-        if (parse(dir, older, &alone, err) < 0)
+        if (parse(dir, older, files->image, &alone, err) < 0)
             goto done;
         image = alone;
         name = older;

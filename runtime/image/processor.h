@@ -63,24 +63,6 @@ struct dt_image_options {
     int pad; /* to a square first: 1, 0, or -1: as the processor says */
 };
 
-/* Reads the files of directory `dir`. -1: EX_NOINPUT, it has none; EX_IOERR,
- * EX_OSERR; EX_DATAERR with the file and all keys that are wrong, or that ask
- * for what is not computed here.
- */
-int dt_image_processor_load(struct dt_image_processor *processor,
-                            const char *dir,
-                            const struct dt_image_options *options,
-                            struct dt_error *err);
-
-/* The same from the texts of preprocessor_config.json and
- * processor_config.json, which are those of `dir` in messages.
- */
-int dt_image_processor_parse(struct dt_image_processor *processor,
-                             const char *dir, const char *image,
-                             const char *whole,
-                             const struct dt_image_options *options,
-                             struct dt_error *err);
-
 #define DT_IMAGE_FILE "preprocessor_config.json"
 #define DT_IMAGE_FILE_WHOLE "processor_config.json"
 
@@ -89,16 +71,37 @@ struct dt_image_files {
     char *image, *whole;
 };
 
-/* Reads the files of `dir`, and changes what `processor` does in another way:
- * padding, unless it is unsaid, and bounds of pixels. Loaded without wishes
- * they give `processor`, here and in transformers; the backend is a wish of
- * each program. Release with dt_image_files_fini. -1: as
- * dt_image_processor_load.
+/* Reads the files of `dir`. Release with dt_image_files_fini. -1: EX_NOINPUT,
+ * EX_IOERR, EX_OSERR.
  */
-int dt_image_processor_files(struct dt_image_files *files, const char *dir,
-                             const struct dt_image_processor *processor,
-                             struct dt_error *err);
+int dt_image_files_read(struct dt_image_files *files, const char *dir,
+                        struct dt_error *err);
+
+/* Changes what `processor` does in another way than the files of `dir`:
+ * padding, unless it is unsaid, and bounds of pixels. Read without wishes they
+ * give `processor`, here and in transformers; the backend is a wish of each
+ * program. -1: as dt_image_processor_parse.
+ */
+int dt_image_files_change(struct dt_image_files *files, const char *dir,
+                          const struct dt_image_processor *processor,
+                          struct dt_error *err);
 void dt_image_files_fini(struct dt_image_files *files);
+
+/* Reads the processor from its files, which messages call those of `dir`. -1:
+ * EX_NOINPUT, there is none; EX_OSERR; EX_DATAERR with the file and all keys
+ * that are wrong, or that ask for what is not computed here.
+ */
+int dt_image_processor_parse(struct dt_image_processor *processor,
+                             const char *dir,
+                             const struct dt_image_files *files,
+                             const struct dt_image_options *options,
+                             struct dt_error *err);
+
+/* The same from the files in `dir`. -1: also as dt_image_files_read. */
+int dt_image_processor_load(struct dt_image_processor *processor,
+                            const char *dir,
+                            const struct dt_image_options *options,
+                            struct dt_error *err);
 
 /* A hash of all that the pictures of an image depend on. */
 uint64_t dt_image_processor_hash(const struct dt_image_processor *processor);

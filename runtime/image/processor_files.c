@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * processor_files.c - writes into the files of a processor what a user has
- * changed of it, in the keys that transformers reads
+ * processor_files.c - reads the files of a processor, and writes into them what
+ * a user has changed of it, in the keys that transformers reads
  */
 #include "config.h"
 
@@ -49,40 +49,69 @@ static json_t *bounds_keys(const struct dt_image_processor *p)
                      most);
 }
 
-/* The text of a file with the keys that are to change, or as it is; NULL:
- * `*missing`, or err.
- */
-static char *change(const char *dir, const char *name, json_t *keys,
-                    bool *missing, struct dt_error *err)
+/* Reads a file of the directory, if it is there. */
+static int read_text(char **text, const char *dir, const char *name,
+                     struct dt_error *err)
 {
     char path[PATH_MAX];
-    if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path)) {
-        dt_error_set(err, EX_NOINPUT, "%s: the name is too long", dir);
-        return NULL;
-    }
+    if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
+        return dt_error_set(err, EX_NOINPUT, "%s: the name is too long", dir);
     const int there = dt_file_exists(path, err);
-    *missing = there == 0;
-    char *text = there > 0 ? dt_file_read(path, FILE_BYTES, err) : NULL;
-    if (!text || !keys)
-        return text;
-    json_t *root = dt_json_parse(path, text, err);
-    json_t *within = json_object_get(root, "image_processor");
-    json_t *image = json_is_object(within) ? within : root;
-    free(text);
-    text = NULL;
-    if (root && (json_object_get(image, "image_processor_type") ||
-                 json_object_get(image, "feature_extractor_type")))
-        json_object_update(image, keys);
-    if (root &&
-        !(text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(17))))
-        dt_error_set(err, EX_OSERR, "out of memory");
-    json_decref(root);
-    return text;
+    if (there <= 0)
+        return there;
+    *text = dt_file_read(path, FILE_BYTES, err);
+    return *text ? 0 : -1;
 }
 
-int dt_image_processor_files(struct dt_image_files *files, const char *dir,
-                             const struct dt_image_processor *processor,
-                             struct dt_error *err)
+int dt_image_files_read(struct dt_image_files *files, const char *dir,
+                        struct dt_error *err)
+{
+    *files = (struct dt_image_files){0};
+    if (read_text(&files->whole, dir, DT_IMAGE_FILE_WHOLE, err) == 0 &&
+        read_text(&files->image, dir, DT_IMAGE_FILE, err) == 0)
+        return 0;
+    dt_image_files_fini(files);
+    return -1;
+}
+
+int dt_image_processor_load(struct dt_image_processor *processor,
+                            const char *dir,
+                            const struct dt_image_options *options,
+                            struct dt_error *err)
+{
+    struct dt_image_files files;
+    if (dt_image_files_read(&files, dir, err) < 0)
+        return -1;
+    const int rc =
+        dt_image_processor_parse(processor, dir, &files, options, err);
+    dt_image_files_fini(&files);
+    return rc;
+}
+
+/* Sets keys of images in a text, if it has any. */
+static int change(char **text, const char *name, json_t *keys,
+                  struct dt_error *err)
+{
+    json_t *root = *text ? dt_json_parse(name, *text, err) : NULL;
+    json_t *within = json_object_get(root, "image_processor");
+    json_t *image = json_is_object(within) ? within : root;
+    if (!root)
+        return *text ? -1 : 0;
+    if (json_object_get(image, "image_processor_type") ||
+        json_object_get(image, "feature_extractor_type"))
+        json_object_update(image, keys);
+    char *changed = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    json_decref(root);
+    if (!changed)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    free(*text);
+    *text = changed;
+    return 0;
+}
+
+int dt_image_files_change(struct dt_image_files *files, const char *dir,
+                          const struct dt_image_processor *processor,
+                          struct dt_error *err)
 {
     const struct dt_image_options none = {.backend = processor->backend,
                                           .limits = &processor->limits,
@@ -91,25 +120,21 @@ int dt_image_processor_files(struct dt_image_files *files, const char *dir,
                                           .tokens = processor->tokens,
                                           .pad = -1};
     struct dt_image_processor own;
-    bool missing[2] = {false, false};
-    json_t *keys = NULL;
-    *files = (struct dt_image_files){0};
-    if (dt_image_processor_load(&own, dir, &none, err) < 0)
+    if (dt_image_processor_parse(&own, dir, files, &none, err) < 0)
         return -1;
     const bool pads = own.pad != processor->pad && !processor->unsaid;
     const bool bounds = own.min_pixels != processor->min_pixels ||
                         own.max_pixels != processor->max_pixels;
-    if ((pads || bounds) &&
-        !(keys = pads ? padding_keys(processor) : bounds_keys(processor)))
-        return dt_error_set(err, EX_OSERR, "out of memory");
-    files->image = change(dir, DT_IMAGE_FILE, keys, &missing[0], err);
-    if (files->image || missing[0])
-        files->whole = change(dir, DT_IMAGE_FILE_WHOLE, keys, &missing[1], err);
-    json_decref(keys);
-    if ((files->image || missing[0]) && (files->whole || missing[1]))
+    if (!pads && !bounds)
         return 0;
-    dt_image_files_fini(files);
-    return -1;
+    json_t *keys = pads ? padding_keys(processor) : bounds_keys(processor);
+    if (!keys)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    int rc = change(&files->image, DT_IMAGE_FILE, keys, err);
+    if (rc == 0)
+        rc = change(&files->whole, DT_IMAGE_FILE_WHOLE, keys, err);
+    json_decref(keys);
+    return rc;
 }
 
 void dt_image_files_fini(struct dt_image_files *files)

@@ -34,24 +34,22 @@ static int name_store(struct dt_run_images *images, const struct dt_conf *conf,
                : dt_error_set(err, EX_CONFIG, "%s: path too long", first);
 }
 
-/* That of the directory, or of one that is still to be made. */
-static int read_processor(struct dt_run_images *images,
-                          const struct dt_conf *conf, const char *dir,
-                          const struct dt_image_options *options,
-                          struct dt_error *err)
+/* Those of the directory, or of one that is still to be made. */
+static int read_files(struct dt_image_files *files, const struct dt_conf *conf,
+                      const char **dir, struct dt_error *err)
 {
     const int needed = dt_run_needs_model(conf, err);
+    *files = (struct dt_image_files){0};
     if (needed <= 0)
-        return needed < 0 ? -1
-                          : dt_image_processor_load(&images->processor, dir,
-                                                    options, err);
+        return needed < 0 ? -1 : dt_image_files_read(files, *dir, err);
     const struct dt_compose compose = dt_run_compose(conf);
     struct dt_composed composed;
-    int rc = dt_compose_read(&composed, &compose, err);
-    if (rc == 0)
-        rc = dt_image_processor_parse(&images->processor, conf->model.vision,
-                                      composed.image, composed.processor,
-                                      options, err);
+    const int rc = dt_compose_read(&composed, &compose, err);
+    if (rc == 0) {
+        *files = (struct dt_image_files){composed.image, composed.processor};
+        composed.image = composed.processor = NULL;
+        *dir = conf->model.vision;
+    }
     dt_composed_fini(&composed);
     return rc;
 }
@@ -80,17 +78,26 @@ static const char *model_dir(const struct dt_conf *conf)
     return conf->model.path ? conf->model.path : conf->model.config_path;
 }
 
-/* Reads the processor as the keys of the configuration say. */
+/* Reads the processor as the keys of the configuration say, and its files, with
+ * what they change of it.
+ */
 static int load_processor(struct dt_run_images *images,
                           const struct dt_conf *conf,
                           const struct dt_vision_config *vision,
                           struct dt_error *err)
 {
+    struct dt_image_processor *processor = &images->processor;
+    struct dt_image_files *files = &images->files;
     const char *dir = model_dir(conf);
     const struct dt_image_options options = options_of(conf, vision);
-    if (read_processor(images, conf, dir, &options, err) < 0)
+    if (read_files(files, conf, &dir, err) < 0)
         return -1;
-    return dt_sight_check(&images->processor, vision, dir, err);
+    if (dt_image_processor_parse(processor, dir, files, &options, err) == 0 &&
+        dt_sight_check(processor, vision, dir, err) == 0 &&
+        dt_image_files_change(files, dir, processor, err) == 0)
+        return 0;
+    dt_image_files_fini(files);
+    return -1;
 }
 
 /* A key that asks for what only a model with a tower does, or NULL. A file may
@@ -173,8 +180,12 @@ int dt_run_images_fit(const struct dt_conf *conf,
     if (check_keys(conf, config, key, err) < 0)
         return -1;
     *key = NULL;
-    return config->vision ? load_processor(&images, conf, config->vision, err)
-                          : 0;
+    if (!config->vision)
+        return 0;
+    if (load_processor(&images, conf, config->vision, err) < 0)
+        return -1;
+    dt_image_files_fini(&images.files);
+    return 0;
 }
 
 int dt_run_images_init(struct dt_run_images *images, const struct dt_conf *conf,
@@ -208,6 +219,11 @@ int dt_run_images_init(struct dt_run_images *images, const struct dt_conf *conf,
     return 0;
 }
 
+void dt_run_images_fini(struct dt_run_images *images)
+{
+    dt_image_files_fini(&images->files);
+}
+
 int dt_run_images_same(const struct dt_run_images *images,
                        const struct dt_conf *conf,
                        const struct dt_model_config *config, const char *dir,
@@ -230,16 +246,6 @@ int dt_run_images_same(const struct dt_run_images *images,
                               "%s: its image processor makes other pictures "
                               "than the model's",
                               dir);
-}
-
-int dt_run_images_files(const struct dt_run_images *images,
-                        const struct dt_conf *conf,
-                        struct dt_image_files *files, struct dt_error *err)
-{
-    *files = (struct dt_image_files){0};
-    return images->there ? dt_image_processor_files(files, model_dir(conf),
-                                                    &images->processor, err)
-                         : 0;
 }
 
 int dt_run_images_make_store(const struct dt_run_images *images,

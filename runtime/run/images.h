@@ -14,6 +14,8 @@
 struct dt_run_images {
     bool there; /* the model has a tower; else nothing else is set */
     struct dt_image_processor processor;
+    struct dt_image_files files; /* that say so, for checkpoints: the model's
+                                    may go while the run goes on */
     struct dt_image_table colors;
     double patches, pictures; /* of a token on average: of the data, or before
                                  they are known the most there can be */
@@ -24,12 +26,14 @@ struct dt_run_images {
 };
 
 /* Reads the processor in the directory of the model, whose config this is, and
- * the keys of the configuration. It points into itself, and so do copies. -1:
- * EX_CONFIG, a key does not fit; errors of dt_image_processor_load.
+ * the keys of the configuration. It points into itself, and so do copies.
+ * Release with dt_run_images_fini. -1: EX_CONFIG, a key does not fit; errors of
+ * dt_image_processor_load.
  */
 int dt_run_images_init(struct dt_run_images *images, const struct dt_conf *conf,
                        const struct dt_model_config *config,
                        struct dt_error *err);
+void dt_run_images_fini(struct dt_run_images *images);
 
 /* Checks what dt_run_images_init does, for `disttrain check`. -1: *key is the
  * one that does not fit, or NULL, and the text begins with a file; errors as
@@ -47,14 +51,6 @@ int dt_run_images_same(const struct dt_run_images *images,
                        const struct dt_conf *conf,
                        const struct dt_model_config *config, const char *dir,
                        struct dt_error *err);
-
-/* Reads the files of the processor from the directory of the model, with what
- * the keys of the configuration change of them; none if it has no tower.
- * Release with dt_image_files_fini. -1: as dt_image_processor_files.
- */
-int dt_run_images_files(const struct dt_run_images *images,
-                        const struct dt_conf *conf,
-                        struct dt_image_files *files, struct dt_error *err);
 
 /* Makes the directory of the store. -1: EX_CANTCREAT. */
 int dt_run_images_make_store(const struct dt_run_images *images,

@@ -22,6 +22,7 @@ void dt_spec_fini(struct dt_spec *spec)
     dt_learner_spec_fini(&spec->critic);
     dt_learner_spec_fini(&spec->learner);
     dt_nodes_fini(&spec->nodes);
+    dt_run_images_fini(&spec->images);
     free(spec->sampling.reward_rooms);
 }
 

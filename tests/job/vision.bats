@@ -384,6 +384,23 @@ mistake() {
     grep 'images: multiples of 4 x 4, 16 to 256 pixels' quiet.log
 }
 
+@test "a run saves its image processor when its model's files have gone" {
+    need_faults
+    local model=llava pid
+    cp -r llava/model leaving
+    config llava kept "model: {path: leaving, $LANGUAGE}" \
+        "$(rows train 128 'image_pad: true')" "checkpoint: {steps: 1}"
+    DISTTRAIN_FAULT=train.step:step=3:stop dt_background log \
+        "$DT_BUILDDIR/disttrain" train kept.yaml
+    pid=$!
+    dt_wait_for 30 grep -q '^State:.T' "/proc/$pid/status"
+    rm -r leaving
+    kill -CONT "$pid"
+    wait "$pid" || { cat log && return 1; }
+    cmp kept.out/checkpoints/checkpoint-{1,5}/processor_config.json
+    grep '"do_pad": true' kept.out/checkpoints/latest/processor_config.json
+}
+
 @test "an adapter sees images as it was trained, whatever its model says" {
     local model=llava
     cp -r llava/model base

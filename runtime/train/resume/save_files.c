@@ -200,15 +200,10 @@ static int add_model(struct fetch *fetch, struct dt_ckpt_writer *writer,
                        dt_model_head_apart(&learner->spec->config);
     char *config = describe(learner, stored, err);
     const struct dt_ckpt_source source = {.fetch = fetch_param, .ctx = fetch};
-    struct dt_error late;
-    struct dt_image_files images = {0};
-    const int read =
-        run->spec.rank == 0
-            ? dt_run_images_files(&run->spec.images, conf, &images, err)
-            : 0;
+    const struct dt_image_files *images = &run->spec.images.files;
     const struct dt_weights_text texts[] = {
-        {DT_IMAGE_FILE, images.image},
-        {DT_IMAGE_FILE_WHOLE, images.whole},
+        {DT_IMAGE_FILE, images->image},
+        {DT_IMAGE_FILE_WHOLE, images->whole},
         {NULL, NULL},
     };
     fetch->master = stored != learner->compute;
@@ -228,12 +223,7 @@ static int add_model(struct fetch *fetch, struct dt_ckpt_writer *writer,
         .world = run->spec.world,
         .tensors = &fetch->tensors,
     };
-    /* after a failure, too: ranks fetch together */
-    int result =
-        config ? dt_weights_save(writer, &files, read < 0 ? &late : err) : -1;
-    if (read < 0)
-        result = -1;
-    dt_image_files_fini(&images);
+    int result = config ? dt_weights_save(writer, &files, err) : -1;
     free(config);
     return apart ? add_value_head(fetch, writer, result, err) : result;
 }

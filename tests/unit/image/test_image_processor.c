@@ -256,8 +256,9 @@ static void files_say(const char *name, struct dt_image_options options)
     struct dt_error err = {0};
     options.patch = strcmp(name, "qwen3_vl") == 0 ? 16 : 14;
     if (load_with(name, NULL, NULL, &options, &asked, &err) < 0 ||
-        dt_image_processor_files(&files, scratch_path("changed"), &asked,
-                                 &err) < 0)
+        dt_image_files_read(&files, scratch_path("changed"), &err) < 0 ||
+        dt_image_files_change(&files, scratch_path("changed"), &asked, &err) <
+            0)
         fail_msg("%s: %s", name, err.text);
     json_t *again = json_object();
     if (files.image)
@@ -311,8 +312,9 @@ static void files_that_say_it_already_are_left_as_they_are(void **state)
     const char *cases[] = {"llava_pad", "gemma3"};
     for (size_t i = 0; i < 2; i++) {
         if (load_with(cases[i], NULL, NULL, &options, &processor, &err) < 0 ||
-            dt_image_processor_files(&files, scratch_path("changed"),
-                                     &processor, &err) < 0)
+            dt_image_files_read(&files, scratch_path("changed"), &err) < 0 ||
+            dt_image_files_change(&files, scratch_path("changed"), &processor,
+                                  &err) < 0)
             fail_msg("%s: %s", cases[i], err.text);
         assert_int_equal(processor.unsaid, i == 1);
         snprintf(path, sizeof(path), "%s/preprocessor_config.json",
