@@ -132,14 +132,14 @@ bool dt_weights_has_file(const char *dir, const char *name);
 struct dt_ckpt_tensor dt_weights_tensor(const struct dt_layout *layout,
                                         size_t i, const char *name);
 
-/* The content of a Hugging Face model directory to write, or of PEFT's
- * directory of an adapter.
- */
-/* A file of text that is written in place of a copy. */
+/* A file of text that is written in place of a copy; NULL: no such file. */
 struct dt_weights_text {
     const char *name, *text;
 };
 
+/* The content of a Hugging Face model directory to write, or of PEFT's
+ * directory of an adapter.
+ */
 struct dt_weights_files {
     const char *config;  /* the text of config.json, or ... */
     const char *adapter; /* ... of adapter_config.json */
@@ -152,9 +152,7 @@ struct dt_weights_files {
     size_t max_shard_bytes;
     const char *tokenizer; /* a directory whose tokenizer files, chat template
                               and generation settings are copied, or NULL */
-    const struct dt_weights_text *texts; /* up to a name of NULL; those whose
-                                            text is NULL are copied. NULL: none
-                                          */
+    const struct dt_weights_text *texts; /* up to a name of NULL; NULL: none */
     /* For several ranks, which all make the call; NULL: rank 0 of 1. */
     const struct dt_ckpt_source *source;
     const struct dt_ckpt_tensor **tensors; /* set to the array of tensors that

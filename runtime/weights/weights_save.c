@@ -97,14 +97,13 @@ static int add_templates(struct dt_ckpt_writer *writer, const char *source,
     return rc;
 }
 
-/* The text that stands in place of a copy, or NULL. */
-static const char *find_text(const struct dt_weights_files *files,
-                             const char *name)
+/* Whether a text, or that there is none, stands in place of a copy. */
+static bool is_text(const struct dt_weights_files *files, const char *name)
 {
     const struct dt_weights_text *text = files->texts;
     while (text && text->name && strcmp(text->name, name) != 0)
         text++;
-    return text && text->name ? text->text : NULL;
+    return text && text->name;
 }
 
 /* Copies the files of the tokenizer, the chat templates, the generation
@@ -131,7 +130,7 @@ static int add_copies(struct dt_ckpt_writer *writer,
         "chat_template.json",
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (!find_text(files, names[i]) &&
+        if (!is_text(files, names[i]) &&
             dt_ckpt_add_copy(writer, names[i], files->tokenizer, COPY_MAX_BYTES,
                              err) < 0)
             return -1;

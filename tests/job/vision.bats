@@ -384,6 +384,23 @@ mistake() {
     grep 'images: multiples of 4 x 4, 16 to 256 pixels' quiet.log
 }
 
+@test "the image processor of a checkpoint is never that of the tokenizer" {
+    local model=llava
+    cp -r llava/model apart
+    cp -r llava/model other
+    rm apart/processor_config.json
+    echo '{"image_processor_type": "CLIPImageProcessor", "do_center_crop": true,
+        "size": {"shortest_edge": 8}, "crop_size": {"height": 8, "width": 8}}' \
+        >apart/preprocessor_config.json
+    config llava padded "model: {path: apart, tokenizer: other, $LANGUAGE}" \
+        "$(rows train 128 'image_pad: true')"
+    quietly train 1 padded
+    [[ ! -e padded.out/checkpoints/latest/processor_config.json ]]
+    config llava after "model: {path: padded.out, $LANGUAGE}"
+    quietly train 1 after
+    grep -x 'images: .*, padded to a square, .*' quiet.log
+}
+
 @test "a run saves its image processor when its model's files have gone" {
     need_faults
     local model=llava pid
