@@ -34,12 +34,18 @@ static int name_store(struct dt_run_images *images, const struct dt_conf *conf,
                : dt_error_set(err, EX_CONFIG, "%s: path too long", first);
 }
 
-/* Those of the directory, or of one that is still to be made. */
+/* Those of the directory that says how the run's model sees images, or of one
+ * that is still to be made. *dir: the one to name.
+ */
 static int read_files(struct dt_image_files *files, const struct dt_conf *conf,
                       const char **dir, struct dt_error *err)
 {
-    const int needed = dt_run_needs_model(conf, err);
+    const char *base =
+        conf->model.path ? conf->model.path : conf->model.config_path;
+    const char *adapter = conf->adapter.path;
     *files = (struct dt_image_files){0};
+    *dir = adapter ? dt_sight_dir(adapter, base) : base;
+    const int needed = *dir == base ? dt_run_needs_model(conf, err) : 0;
     if (needed <= 0)
         return needed < 0 ? -1 : dt_image_files_read(files, *dir, err);
     const struct dt_compose compose = dt_run_compose(conf);
@@ -73,11 +79,6 @@ static struct dt_image_options options_of(const struct dt_conf *conf,
     return options;
 }
 
-static const char *model_dir(const struct dt_conf *conf)
-{
-    return conf->model.path ? conf->model.path : conf->model.config_path;
-}
-
 /* Reads the processor as the keys of the configuration say, and its files, with
  * what they change of it.
  */
@@ -88,7 +89,7 @@ static int load_processor(struct dt_run_images *images,
 {
     struct dt_image_processor *processor = &images->processor;
     struct dt_image_files *files = &images->files;
-    const char *dir = model_dir(conf);
+    const char *dir;
     const struct dt_image_options options = options_of(conf, vision);
     if (read_files(files, conf, &dir, err) < 0)
         return -1;

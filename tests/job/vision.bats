@@ -425,6 +425,19 @@ mistake() {
         "$(rows train 128 'image_pad: true')" \
         "adapter: {type: lora, r: 2, alpha: 4, target_modules: all-linear}"
     quietly train 1 adapted
+    # also in training that goes on from it, however that is written
+    local start keys="train_vision: false}"
+    for start in "model: {path: adapted.out/checkpoints/latest, $keys" \
+        "model: {path: base, $keys
+adapter: {path: adapted.out}"; do
+        rm -rf on.out
+        config llava on "$start"
+        quietly "$DT_BUILDDIR/disttrain" check on.yaml
+        quietly "$DT_BUILDDIR/disttrain" prepare --config on.yaml
+        quietly train 1 on
+        grep -x 'images: .*, padded to a square, .*' quiet.log
+        cmp {adapted,on}.out/checkpoints/latest/processor_config.json
+    done
     rm base/*processor_config.json
     "$DT_BUILDDIR/disttrain" generate --model adapted.out --max-tokens 2 \
         --image "$(echo "$PWD"/llava/*.png | cut -d ' ' -f 1)" --prompt Hello
