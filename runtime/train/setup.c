@@ -279,6 +279,21 @@ static void add_sinks(struct dt_run *run)
                        conf->logging.dir);
 }
 
+/* Says that a default turns off a dropout that the model asks for. */
+static void note_dropout(struct dt_run *run)
+{
+    const struct dt_conf *conf = &run->spec.conf;
+    const struct dt_model_config *config = &run->spec.learner.config;
+    const double most = fmax(config->embd_dropout,
+                             fmax(config->attn_dropout, config->resid_dropout));
+    if (most > 0 && conf->model.disable_dropout &&
+        !dt_conf_given(conf, "model.disable_dropout"))
+        dt_report_note(run->report,
+                       "dropout: none, though the model asks for %g "
+                       "(model.disable_dropout)",
+                       most);
+}
+
 static void print_banner(struct dt_run *run)
 {
     const struct dt_spec *spec = &run->spec;
@@ -322,6 +337,7 @@ static void print_banner(struct dt_run *run)
         run->epoch_samples, samples ? "prompt" : "sample",
         dt_str_plural(run->epoch_samples), run->total_steps,
         dt_str_plural((uint64_t)run->total_steps));
+    note_dropout(run);
     const struct dt_parallel_options parallel =
         dt_spec_parallel_options(spec, run->learner.compute);
     if (dt_learner_adapts(&spec->learner))

@@ -203,3 +203,22 @@ END
     run -0 train secrets 1
     [[ $output != *"changed settings"* ]]
 }
+
+# TRL trains with the dropout of the model, unless it is told not to.
+@test "a dropout that the model asks for and a default turns off is named" {
+    mkdir -p asks
+    cat >asks/config.json <<END
+{"model_type": "gpt2", "n_positions": 32, "n_embd": 16, "n_layer": 1,
+ "n_head": 2, "vocab_size": 257, "attn_pdrop": 0.1, "resid_pdrop": 0,
+ "embd_pdrop": 0}
+END
+    config drops
+    sed -i -e 's/^model:.*/model: {config_path: asks}/' \
+        -e 's/max_steps: 6/max_steps: 1/' drops.yaml
+    run -0 train drops 1
+    [[ $output == *"dropout: none, though the model asks for 0.1 (model."* ]]
+    echo 'model.disable_dropout: true' >>drops.yaml
+    sed -i 's/drops.out/given.out/' drops.yaml
+    run -0 train drops 1
+    [[ $output != *"dropout: none"* ]]
+}
