@@ -21,6 +21,7 @@ struct dt_conf_reader {
                               of a list in it */
     char *deepspeed;       /* name of the DeepSpeed file in messages, or NULL */
     const char *algorithm; /* as the file spells it, or NULL */
+    const struct dt_conf_foreign *over; /* the row in use that has an `over` */
     char unused[1024];     /* names of keys of others without effect */
     struct dt_conf_place unused_at; /* the first of them */
     struct dt_conf_place lora_at;   /* finetuning_type: lora; line 0: none */
@@ -170,6 +171,7 @@ struct dt_conf_foreign {
     const char *meant;  /* without `path`: the line to write in its place */
     const char *unused; /* why it has no effect here */
     const char *algorithm; /* with this one only; NULL: any */
+    const char *over;      /* with it they do not read this key; NULL: none */
 };
 extern const struct dt_conf_foreign *const dt_conf_foreigns;
 

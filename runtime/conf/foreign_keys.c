@@ -100,10 +100,11 @@ const struct dt_conf_later dt_conf_laters[] = {
 /* --- keys of other trainers --- */
 
 /* clang-format off */
-#define UNUSED(names, text) {names, NULL, NULL, NULL, text, NULL}
-#define UNUSED_IF(names, values, text) {names, values, NULL, NULL, text, NULL}
-#define MEANS(name, value, path, meant) {name, value, path, meant, NULL, NULL}
-#define WRITE(names, text) {names, NULL, NULL, text, NULL, NULL}
+#define UNUSED(names, text) {names, NULL, NULL, NULL, text, NULL, NULL}
+#define UNUSED_IF(names, values, text) {names, values, NULL, NULL, text, NULL, NULL}
+#define MEANS(name, value, path, meant) \
+    {name, value, path, meant, NULL, NULL, NULL}
+#define WRITE(names, text) {names, NULL, NULL, text, NULL, NULL, NULL}
 /* clang-format on */
 #define OFF "false 0 no none null"
 
@@ -120,10 +121,10 @@ static const struct dt_conf_foreign foreigns[] = {
                       "with data.packing: wrapped, pretrain a stage of models "
                       "of images and text"),
     {"loss_type", "nll chunked_nll", NULL, NULL,
-     "fine-tuning has the loss of the next token", "sft"},
+     "fine-tuning has the loss of the next token", "sft", NULL},
     {"loss_type", NULL, NULL,
-     "fine-tuning has one loss, that of the next token: remove it", NULL,
-     "sft"},
+     "fine-tuning has one loss, that of the next token: remove it", NULL, "sft",
+     NULL},
     UNUSED("do_train do_predict", "the command says what is done"),
     UNUSED("discopop_tau vespo_k_neg vespo_k_pos vespo_lambda_neg "
            "vespo_lambda_pos",
@@ -251,7 +252,7 @@ static const struct dt_conf_foreign foreigns[] = {
               "rows have a random order"),
     MEANS("train_sampling_strategy", "sequential", "data.shuffle", "false"),
     WRITE("train_sampling_strategy", "write data.shuffle: true or false"),
-    {"shuffle_dataset", "false", "data.shuffle", "false", NULL, "grpo"},
+    {"shuffle_dataset", "false", "data.shuffle", "false", NULL, "grpo", NULL},
     UNUSED("shuffle_dataset", "data.shuffle says it"),
     UNUSED("pad_to_sequence_len eval_sample_packing eval_packing padding_free "
            "group_by_length length_column_name group_by_modality_length",
@@ -329,8 +330,8 @@ static const struct dt_conf_foreign foreigns[] = {
            "use_transformers_paged use_transformers_continuous_batching "
            "transformers_continuous_batching_config",
            "the trainer itself samples completions"),
-    MEANS("vllm_importance_sampling_correction", "false", "rollout.correction",
-          "none"),
+    {"vllm_importance_sampling_correction", "false", "rollout.correction",
+     "none", NULL, NULL, "vllm_importance_sampling_mode"},
     UNUSED("vllm_importance_sampling_correction",
            "rollout.correction says which"),
     WRITE("vllm_importance_sampling_clip_min",

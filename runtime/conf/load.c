@@ -291,6 +291,18 @@ static void take_key(struct dt_conf_reader *reader, int row,
     dt_conf_set(reader, row, node);
 }
 
+/* Whether a key is not read: for the value of another one, or as an override
+ * has another value.
+ */
+static bool is_outranked(const struct dt_conf_reader *reader, const char *path,
+                         const struct dt_conf_foreign *f)
+{
+    const char *dot = strrchr(path, '.');
+    return (f && f->over && f != reader->over) ||
+           (reader->over &&
+            strcmp(dot ? dot + 1 : path, reader->over->over) == 0);
+}
+
 static void walk_tree(struct dt_conf_reader *reader, const struct dt_tree *map,
                       const char *prefix)
 {
@@ -307,6 +319,8 @@ static void walk_tree(struct dt_conf_reader *reader, const struct dt_tree *map,
         bool section = c->kind != DT_TREE_SCALAR && dt_conf_section_match(path);
         if (c->kind == DT_TREE_MAP && dt_deepspeed_section(path))
             dt_deepspeed_take_map(reader, c, path);
+        else if (is_outranked(reader, path, f))
+            continue;
         else if (f)
             take_foreign(reader, f, c, path);
         else if (is_switch(s, c))
@@ -413,6 +427,24 @@ static void find_algorithm(struct dt_conf_reader *reader,
     }
 }
 
+/* Notes the value, in the last tree that has one, with which another key is not
+ * read.
+ */
+static void find_over(struct dt_conf_reader *reader, const struct dt_tree *tree)
+{
+    for (const struct dt_tree *c = tree->child; c; c = c->next) {
+        const struct dt_conf_foreign *f =
+            c->kind == DT_TREE_SCALAR
+                ? dt_conf_foreign_match(c->key, c->text, NULL)
+                : NULL;
+        if (c->kind == DT_TREE_MAP && strcmp(c->key, "training") == 0)
+            find_over(reader, c);
+        else if (f && (f->over || (reader->over &&
+                                   dt_conf_foreign_has(reader->over, c->key))))
+            reader->over = f->over ? f : NULL;
+    }
+}
+
 /* Stores the values of the overrides, the last one first, and of the file. */
 static void take_values(struct dt_conf_reader *reader, struct dt_tree *tree)
 {
@@ -421,11 +453,13 @@ static void take_values(struct dt_conf_reader *reader, struct dt_tree *tree)
     reader->draft.problems.out_of_memory |= !set;
     dt_conf_expand(reader, tree, "");
     find_algorithm(reader, tree);
+    find_over(reader, tree);
     for (size_t i = 0; set && i < overrides->count; i++) {
         set[i] = dt_conf_override_tree(reader, overrides->text[i], (int)i + 1);
         if (set[i]) {
             dt_conf_expand(reader, set[i], "");
             find_algorithm(reader, set[i]);
+            find_over(reader, set[i]);
         }
     }
     for (size_t i = overrides->count; set && i-- > 0;)

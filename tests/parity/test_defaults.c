@@ -110,6 +110,50 @@ static bool agrees(const char *class, const char *text, const char *field,
     return good;
 }
 
+/* Of a file with all fields of a class, or those that are not `wanted`. */
+static char *with_all(const char *class, const char *text, json_t *fields,
+                      bool all)
+{
+    char *whole = NULL, *problems;
+    size_t bytes;
+    const char *field;
+    const json_t *value;
+    FILE *out = open_memstream(&whole, &bytes);
+    fputs(text, out);
+    json_object_foreach(fields, field, value)
+    {
+        if (!all && is_wanted(class, field))
+            continue;
+        fprintf(out, "%s: ", field);
+        json_dumpf(value, out, JSON_ENCODE_ANY);
+        fputc('\n', out);
+    }
+    fclose(out);
+    char *values = values_of(whole, &problems);
+    assert_string_equal(problems, "");
+    free(problems);
+    free(whole);
+    return values;
+}
+
+/* No field contradicts another one. */
+static void a_file_of_all_defaults_is_the_file_without_them(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        const char *class = files[i].class;
+        json_t *fields = json_object_get(defaults, class);
+        char *none, *left = values_of(files[i].text, &none);
+        char *same = with_all(class, files[i].text, fields, false);
+        char *all = with_all(class, files[i].text, fields, true);
+        assert_string_equal(same, left);
+        free(all);
+        free(same);
+        free(left);
+        free(none);
+    }
+}
+
 static void defaults_are_those_of_trl(void **state)
 {
     size_t bad = 0;
@@ -129,6 +173,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_those_of_trl),
+        cmocka_unit_test(a_file_of_all_defaults_is_the_file_without_them),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -309,6 +309,24 @@ static void newer_keys_of_trl_are_known(void **state)
     assert_false(conf->data.shuffle);
     assert_int_equal(conf->rollout.correction, DT_CORRECTION_NONE);
     dt_conf_destroy(conf);
+    static const char *const unread[] = {
+        "training.per_device_batch_size: 8\n"
+        "vllm_importance_sampling_mode: sequence_mask\n"
+        "vllm_importance_sampling_correction: false\n",
+        "training: {per_device_batch_size: 8,\n"
+        "  vllm_importance_sampling_correction: false,\n"
+        "  vllm_importance_sampling_mode: sequence_mask}\n",
+    };
+    for (size_t i = 0; i < 2; i++) {
+        char text[1024];
+        snprintf(text, sizeof(text),
+                 "algorithm: grpo\nmodel.path: .\ndata.train: train.jsonl\n"
+                 "reward.functions: [{type: exact}]\n%s",
+                 unread[i]);
+        conf = load_good(text, "");
+        assert_int_equal(conf->rollout.correction, DT_CORRECTION_NONE);
+        dt_conf_destroy(conf);
+    }
     conf = load_good(LEAST "shuffle_dataset: false\n",
                      "t.yaml:5:1: no effect here: shuffle_dataset" WHY);
     assert_true(conf->data.shuffle);
