@@ -49,6 +49,7 @@ struct dt_flight {
     long since;       /* steps later than this one say whether it is done */
     bool heard;       /* it is, on all ranks */
     double wait, end; /* seconds that the run waited, and the time of an end */
+    bool unlocked;    /* memory could not be locked, and that was said */
     double begun, longest;
     long skipped; /* saves */
 
@@ -275,13 +276,28 @@ static int land(struct dt_flight *flight, bool failed, struct dt_error *err)
     return dt_save_conclude(flight->run, &end, &flight->why, err);
 }
 
+/* Says once that the run waits for copies, which it has no locked memory for.
+ */
+static void check_memory(struct dt_flight *flight)
+{
+    struct dt_error why;
+    if (!flight->locker || flight->unlocked ||
+        dt_locker_done(flight->locker, false, &why) >= 0)
+        return;
+    flight->unlocked = true;
+    dt_log(DT_LOG_WARN, "algo",
+           "the run waits while a save is copied to host memory: cannot lock "
+           "memory: %s",
+           why.text);
+}
+
 static int take_off(struct dt_flight *flight, struct dt_error *err)
 {
     const double begin = dt_clock_now();
     struct dt_run *run = flight->run;
+    check_memory(flight);
     flight->step = run->progress.step;
     flight->begun = begin;
-    flight->wait = 0;
     flight->why = (struct dt_error){0};
     flight->bytes = dt_run_checkpoint_bytes(run);
     flight->may_go = dt_save_may_go(run);
@@ -291,13 +307,15 @@ static int take_off(struct dt_flight *flight, struct dt_error *err)
         run->saves.maybe = flight->step; /* a later finite loss clears it */
         flight->open = true;
         expect(flight);
-        if (run->spec.exec.device->is_host && dt_flight_settle(run, err) < 0)
-            failed = -1;
     } else if (failed > 0 && wait_copies(flight, err) < 0) {
         failed = -1;
     }
     flight->wait = dt_clock_now() - begin;
-    return failed <= 0 ? failed : land(flight, true, err);
+    if (failed > 0)
+        return land(flight, true, err);
+    return failed == 0 && run->spec.exec.device->is_host
+               ? dt_flight_settle(run, err)
+               : failed;
 }
 
 /* All files are written, or one could not be. */
@@ -322,9 +340,11 @@ static int begin_commit(struct dt_flight *flight, struct dt_error *err)
 /* Takes the next step of a flight whose threads are done. */
 static int advance(struct dt_flight *flight, struct dt_error *err)
 {
-    const double begin = dt_clock_now();
     struct dt_run *run = flight->run;
-    if (dt_flight_settle(run, err) < 0 || join(flight, err) < 0)
+    if (dt_flight_settle(run, err) < 0)
+        return -1;
+    const double begin = dt_clock_now();
+    if (join(flight, err) < 0)
         return -1;
     dt_save_tell_full(run, flight->full, &flight->space);
     flight->longest = fmax(flight->longest, flight->end - flight->begun);
@@ -388,8 +408,10 @@ int dt_flight_settle(struct dt_run *run, struct dt_error *err)
     struct dt_flight *flight = run->flight;
     if (!flight || !flight->open)
         return 0;
+    const double begin = dt_clock_now();
     if (wait_copies(flight, err) < 0)
         return -1;
+    flight->wait += dt_clock_now() - begin;
     flight->open = false;
     start(flight);
     return 0;

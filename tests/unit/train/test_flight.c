@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -253,12 +254,40 @@ static int late_event_record(struct dt_event *event, struct dt_stream *stream,
     return 0;
 }
 
+static double copying; /* seconds that copies take */
+
 static int late_event_done(struct dt_event *event, struct dt_error *err)
 {
     (void)err;
-    if (*(char *)event)
+    if (*(char *)event && copy_count > 0) {
+        dt_clock_sleep(copying);
         make_copies();
+    }
     return 1;
+}
+
+static atomic_bool asked_to_lock;
+
+static int cannot_lock(void *data, size_t bytes, struct dt_error *err)
+{
+    (void)data;
+    (void)bytes;
+    asked_to_lock = true;
+    return dt_error_set(err, EX_OSERR, "too much is locked");
+}
+
+static struct dt_device late_device(void)
+{
+    struct dt_device late = dt_cpu;
+    late.is_host = false;
+    late.copy_stream_create = late_stream_create;
+    late.stream_wait = late_stream_wait;
+    late.copy = late_copy;
+    late.event_create = late_event_create;
+    late.event_destroy = late_event_destroy;
+    late.event_record = late_event_record;
+    late.event_done = late_event_done;
+    return late;
 }
 
 static int save_while_copies_are_made(struct dt_run *run, void *arg)
@@ -288,17 +317,9 @@ static void what_a_device_copies_is_there_before_the_next_update(void **state)
         {2, "precision.compute: bf16\ndistributed.strategy: zero2\n"},
 #endif
     };
-    struct dt_device late = dt_cpu;
+    const struct dt_device late = late_device();
     struct dt_error err = {0};
     (void)state;
-    late.is_host = false;
-    late.copy_stream_create = late_stream_create;
-    late.stream_wait = late_stream_wait;
-    late.copy = late_copy;
-    late.event_create = late_event_create;
-    late.event_destroy = late_event_destroy;
-    late.event_record = late_event_record;
-    late.event_done = late_event_done;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         char *sums[2];
         for (int async = 0; async < 2; async++) {
@@ -322,6 +343,63 @@ static void what_a_device_copies_is_there_before_the_next_update(void **state)
         free(sums[0]);
         free(sums[1]);
     }
+}
+
+/* The seconds of the first save in events.jsonl. */
+static double seconds_of_save(void)
+{
+    char line[4096];
+    double seconds = -1;
+    FILE *file = fopen("out/logs/events.jsonl", "r");
+    while (file && seconds < 0 && fgets(line, sizeof(line), file)) {
+        const char *at = strstr(line, "\"seconds\": ");
+        if (at && strstr(line, "\"event\": \"save\""))
+            seconds = strtod(at + strlen("\"seconds\": "), NULL);
+    }
+    if (file)
+        fclose(file);
+    return seconds;
+}
+
+static int save_two(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    (void)arg;
+    while (!asked_to_lock)
+        dt_clock_sleep(0.001);
+    dt_clock_sleep(0.1);
+    for (int i = 0; i < 2; i++) {
+        TRY(take_steps(run, 2) == 0);
+        TRY(dt_run_save_or_retry(run, false, &err) == 0);
+        TRY(take_steps_until_saved(run) == 0);
+    }
+    return 0;
+}
+
+static void memory_that_cannot_be_locked_and_the_wait_for_it_are_told(
+    void **state)
+{
+    static char text[8192];
+    struct dt_device late = late_device();
+    (void)state;
+    late.lock = cannot_lock;
+    copying = 0.3;
+    small_clean(NULL);
+    struct dt_conf *conf = small_conf(LINES);
+    struct small_world world = {.conf = conf, .f = save_two, .device = &late};
+    struct stderr_text log = stderr_text_begin();
+    dt_log_init(0, DT_LOG_WARN);
+    world_threads(1, small_rank, &world);
+    dt_log_init(0, DT_LOG_ERROR);
+    stderr_text_end(&log, text, sizeof(text));
+    dt_conf_destroy(conf);
+    const double seconds = seconds_of_save();
+    copying = 0;
+    const char *said = strstr(text, "the run waits while a save is copied to "
+                                    "host memory: cannot lock memory: too "
+                                    "much is locked\n");
+    assert_true(said && !strstr(said + 1, "the run waits"));
+    assert_true(seconds >= 0.3);
 }
 
 /* --- when it is published --- */
@@ -622,6 +700,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_save_has_the_bits_that_it_has_if_the_run_waits),
         cmocka_unit_test(what_a_device_copies_is_there_before_the_next_update),
+        cmocka_unit_test(
+            memory_that_cannot_be_locked_and_the_wait_for_it_are_told),
         cmocka_unit_test(it_is_published_after_a_later_step_with_a_finite_loss),
         cmocka_unit_test(one_that_is_waited_for_is_published_and_unproven),
         cmocka_unit_test(one_that_is_not_waited_for_leaves_nothing),
