@@ -54,6 +54,13 @@ static bool is_on_drive(const struct dt_conf *conf)
     return conf->distributed.offload_optimizer.device == DT_CONF_OFFLOAD_NVME;
 }
 
+/* Whether the run moves a reference, whose weights are saved and copied. */
+static bool reference_follows(const struct dt_spec *spec, enum dt_dtype compute)
+{
+    return dt_spec_needs_reference(spec) &&
+           dt_spec_reference_options(spec, compute).use == DT_FOLLOWED;
+}
+
 /* Bytes of the files of `rank`, and *all: of those of all ranks. */
 static size_t count_bytes(const struct dt_spec *spec, enum dt_dtype compute,
                           int rank, size_t *all)
@@ -82,6 +89,12 @@ static size_t count_bytes(const struct dt_spec *spec, enum dt_dtype compute,
             state / world + model_bytes(model, element,
                                         (size_t)conf->checkpoint.max_shard_size,
                                         rank, spec->world);
+    }
+    if (kinds > 0 && reference_follows(spec, compute)) {
+        const struct dt_layout *layout = dt_spec_reference_layout(spec);
+        const size_t weights = layout->count * sizeof(float);
+        *all += weights;
+        mine += weights / world + layout->param_count * entry;
     }
     return mine;
 }
@@ -114,7 +127,7 @@ size_t dt_plan_copies_bytes(const struct dt_spec *spec, enum dt_dtype compute)
     size_t bytes = dt_samples_bytes(spec);
     for (size_t i = 0; i < 2 && learners[i]->layout; i++)
         bytes += dt_host_copy_plan(learners[i]->layout, spec->world, &all);
-    if (dt_spec_needs_reference(spec) && reference.use == DT_FOLLOWED)
+    if (reference_follows(spec, compute))
         bytes += dt_host_copy_plan(dt_spec_reference_layout(spec), spec->world,
                                    &reference);
     return COPIES * bytes;

@@ -315,6 +315,34 @@ static void a_reference_is_counted_and_fewer_tokens_are_offered(void **state)
     dt_conf_destroy(pairs);
 }
 
+/* A checkpoint has the weights of one that follows, in fp32. */
+static void saves_of_a_reference_that_follows_are_counted(void **state)
+{
+    struct dt_conf *pairs =
+        load_good("algorithm: dpo\ndata.train: train.jsonl\nmodel.n_embd: 96\n"
+                  "training.per_device_batch_size: 2\n"
+                  "checkpoint.async: on\n",
+                  "");
+    struct dt_spec dpo = spec;
+    (void)state;
+    dpo.conf = *pairs;
+    dpo.algo = dt_algo_of(pairs);
+    for (dpo.world = 1; dpo.world <= 2; dpo.world++) {
+        dpo.conf.dpo.sync_ref.enabled = false;
+        const size_t frozen = dt_plan_stage_bytes(&dpo, DT_BF16, 0);
+        dpo.conf.dpo.sync_ref.enabled = true;
+        const size_t more = dt_plan_stage_bytes(&dpo, DT_BF16, 0) - frozen;
+        const size_t part = 4 * spec.learner.layout->count / (size_t)dpo.world;
+        assert_true(frozen > 0 && more >= part && more < part + (1 << 20));
+        dpo.conf.checkpoint.only_model = true;
+        const size_t alone = dt_plan_stage_bytes(&dpo, DT_BF16, 0);
+        dpo.conf.dpo.sync_ref.enabled = false;
+        assert_int_equal(alone, dt_plan_stage_bytes(&dpo, DT_BF16, 0));
+        dpo.conf.checkpoint.only_model = false;
+    }
+    dt_conf_destroy(pairs);
+}
+
 /* Sizes with which tiles are small against the state. */
 static void offload_is_counted_and_offered_when_nothing_less_fits(void **state)
 {
@@ -529,6 +557,7 @@ int main(void)
         cmocka_unit_test(fewer_ranks_per_node_are_offered),
         cmocka_unit_test(a_smaller_model_is_the_last_offer),
         cmocka_unit_test(a_strategy_that_fits_is_offered),
+        cmocka_unit_test(saves_of_a_reference_that_follows_are_counted),
         cmocka_unit_test(offload_is_counted_and_offered_when_nothing_less_fits),
         cmocka_unit_test(auto_computes_where_it_is_predicted_to_be_faster),
         cmocka_unit_test(a_tile_is_a_small_share_unless_it_is_given),
