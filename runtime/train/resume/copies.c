@@ -292,8 +292,24 @@ static double pause_of(const struct dt_copies *copies)
     return fmax(SHARE * copies->record->seconds, LEAST_S);
 }
 
+/* The models of which no other node has what is lost with one; "": none. */
+static void list_lone(const struct dt_run *run, char *names, size_t bytes)
+{
+    const struct dt_copies *copies = run->copies;
+    const struct dt_nodes *nodes = &run->spec.nodes;
+    size_t used = 0;
+    names[0] = '\0';
+    for (size_t m = 0; m < copies->model_count && nodes->count > 1; m++) {
+        const struct dt_copied *model = &copies->models[m];
+        if (dt_host_copy_parts(model->parallel) > (size_t)nodes->least)
+            used += (size_t)snprintf(names + used, bytes - used, "%s%s",
+                                     used ? ", " : "", model->name);
+    }
+}
+
 static void tell_user(const struct dt_run *run)
 {
+    char lone[64], of_node[192] = "";
     const struct dt_copies *copies = run->copies;
     size_t bytes = 0;
     for (size_t i = 0; i < DT_COPIES; i++) {
@@ -301,11 +317,17 @@ static void tell_user(const struct dt_run *run)
             bytes += copies->models[m].at[i]->bytes;
         bytes += copies->samples[i] ? copies->samples[i]->bytes : 0;
     }
+    list_lone(run, lone, sizeof(lone));
+    if (lone[0])
+        snprintf(of_node, sizeof(of_node),
+                 ", and a lost node those since the last checkpoint, as no "
+                 "other node has its part of the %s",
+                 lone);
     dt_log(run->spec.rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
-           "a lost rank costs the steps of the last %.0f s: copies of the run "
-           "take "
-           "%.1f MB of host memory a rank",
-           ceil(pause_of(copies)), (double)bytes / 1e6);
+           "a lost rank%s costs the steps of the last %.0f s%s: copies of the "
+           "run take %.1f MB of host memory a rank",
+           run->spec.nodes.count > 1 && !lone[0] ? " or node" : "",
+           ceil(pause_of(copies)), of_node, (double)bytes / 1e6);
 }
 
 /* Makes the first copy, and measures how long that takes. -1: the device or a

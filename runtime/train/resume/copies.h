@@ -23,10 +23,13 @@
  * A copy has what a checkpoint has of a rank: its parts of the weights that
  * AdamW updates and of moments, in optimizer.state_dtype, and of a reference
  * that follows, in fp32; the progress of the run; and the generation in use. A
- * rank whose memory is lost has no copy. With ddp the ranks of each other node
- * have its part, too (host_copy.h), and bring it to all; and a copy has nothing
- * else that differs between ranks. Where nobody has a part, all resume from a
- * checkpoint, and so they do if one is newer than the copies.
+ * rank whose memory is lost has no copy. With ddp on nodes of as many ranks
+ * each, the ranks of each other node have its part of what is trained, too
+ * (host_copy.h), and bring it to all; and a copy has nothing else that differs
+ * between ranks. Of a reference that follows, and with zero1 to zero3 of all,
+ * one rank alone has each part: there a lost node costs the steps since the
+ * checkpoint, and the line at the start says so. Where nobody has a part, all
+ * resume from a checkpoint, and so they do if one is newer than the copies.
  *
  * run->copies is NULL without a keeper (inherited.h), where the state itself
  * outlives the process (run_state.h), if optimizer state is on a drive, or if

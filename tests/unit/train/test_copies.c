@@ -499,18 +499,33 @@ static void look_at_some(struct dt_run *run)
     MUST(run->copies);
 }
 
-static void a_run_says_what_a_lost_rank_costs(void **state)
+static void says(int size, const char *lines, look_f look, const char *words,
+                 const char *more)
 {
     char text[4096];
-    (void)state;
     struct stderr_text log = stderr_text_begin();
     dt_log_init(0, DT_LOG_INFO);
-    seen(1, SMALLEST, look_at_some);
+    seen(size, lines, look);
     dt_log_init(0, DT_LOG_ERROR);
     stderr_text_end(&log, text, sizeof(text));
-    assert_true(said(text, "a lost rank costs the steps of the last "));
-    assert_true(said(text, " s: copies of the run take 0.2 MB of host memory a "
-                           "rank\n"));
+    assert_true(said(text, words) && said(text, more));
+}
+
+/* Each rank is on a node of its own. */
+static void a_run_says_what_a_lost_rank_costs(void **state)
+{
+    static const char rank[] = "a lost rank costs the steps of the last ";
+    (void)state;
+    says(1, SMALLEST, look_at_some, rank,
+         " s: copies of the run take 0.2 MB of host memory a rank\n");
+    says(2, TEXT STRATEGY("ddp"), look_at_some,
+         "a lost rank or node costs the steps of the last ",
+         " s: copies of the run take ");
+    says(2, PAIRS FOLLOWS("dpo") STRATEGY("ddp"), look_at_some, rank,
+         " its part of the reference: copies of the run take ");
+    says(2, PPO STRATEGY("zero1"), look_at_some, rank,
+         " s, and a lost node those since the last checkpoint, as no other "
+         "node has its part of the model, critic: copies of the run take ");
 }
 
 static void look_at_none(struct dt_run *run)
@@ -520,13 +535,7 @@ static void look_at_none(struct dt_run *run)
 
 static void none_are_made(const char *words)
 {
-    char text[4096];
-    struct stderr_text log = stderr_text_begin();
-    dt_log_init(0, DT_LOG_INFO);
-    seen(2, TEXT, look_at_none);
-    dt_log_init(0, DT_LOG_ERROR);
-    stderr_text_end(&log, text, sizeof(text));
-    assert_true(said(text, words));
+    says(2, TEXT, look_at_none, words, "\n");
 }
 
 static void without_memory_there_are_none(void **state)
