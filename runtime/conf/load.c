@@ -286,7 +286,8 @@ static void take_key(struct dt_conf_reader *reader, int row,
                      const struct dt_tree *node, const char *path)
 {
     const char *meant = dt_conf_null_match(path);
-    if (meant && dt_conf_is_null(node) && node->place.source == DT_CONF_OF_FILE)
+    if (meant && dt_conf_is_null(node) &&
+        !dt_conf_is_overridden(reader, row, node->place))
         dt_conf_note(&reader->draft.warnings, node->place, path, "%s", meant);
     dt_conf_set(reader, row, node);
 }

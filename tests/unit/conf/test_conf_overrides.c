@@ -100,6 +100,35 @@ static void the_last_override_of_a_key_wins(void **state)
     dt_conf_destroy(conf);
 }
 
+/* A null that an override has overridden is nobody's. */
+static void null_that_is_a_value_elsewhere_is_told_where_it_counts(void **state)
+{
+    static const struct {
+        const char *text, *words[3], *warned;
+    } cases[] = {
+        {LEAST "max_grad_norm: 0.5\n",
+         {"max_grad_norm=null"},
+         "--set: max_grad_norm: null turns clipping off in transformers, but "
+         "is the default here: write 0\n"},
+        {LEAST,
+         {"training.max_length=null"},
+         "--set: training.max_length: null cuts no example in TRL, but is the "
+         "default here: write the length of the longest\n"},
+        {LEAST "max_grad_norm: null\n", {"max_grad_norm=0.5"}, ""},
+        {LEAST, {"max_grad_norm=null", "max_grad_norm=0.5"}, ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *problems, *warnings;
+        dt_conf_destroy(
+            load_with(cases[i].text, cases[i].words, &problems, &warnings));
+        assert_string_equal(problems, "");
+        assert_string_equal(warnings, cases[i].warned);
+        free(problems);
+        free(warnings);
+    }
+}
+
 static void null_is_the_default(void **state)
 {
     (void)state;
@@ -242,6 +271,8 @@ int main(void)
         cmocka_unit_test(any_name_and_form_of_the_file_can_be_set),
         cmocka_unit_test(the_last_override_of_a_key_wins),
         cmocka_unit_test(null_is_the_default),
+        cmocka_unit_test(
+            null_that_is_a_value_elsewhere_is_told_where_it_counts),
         cmocka_unit_test(variables_are_set_beside_those_of_the_file),
         cmocka_unit_test(rivals_of_an_override_in_the_file_are_dropped),
         cmocka_unit_test(an_override_wins_over_a_deepspeed_file),
