@@ -196,6 +196,9 @@ int dt_conf_key_match(const char *path, int from);
 const struct dt_conf_switch *dt_conf_switch_match(const char *path);
 const char *dt_conf_later_match(const char *path);
 
+/* The name of a key at top level or in `training`. */
+const char *dt_conf_foreign_name(const char *path);
+
 /* Whether a row is about a key at top level or in `training`. */
 bool dt_conf_foreign_has(const struct dt_conf_foreign *row, const char *path);
 

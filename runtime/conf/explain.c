@@ -88,27 +88,32 @@ static void explain_switch(const struct dt_conf_switch *s, FILE *out)
     explain_key(&dt_conf_keys[dt_conf_key_find(s->path)], out);
 }
 
+static void explain_foreign_row(const struct dt_conf_foreign *f, FILE *out)
+{
+    char text[TEXT_BYTES];
+    const char *value = f->values ? f->values : "";
+    const char *colon = f->values ? ": " : "";
+    if (f->path)
+        snprintf(text, sizeof(text), "%s means %s: %s", value, f->path,
+                 f->meant);
+    else
+        snprintf(text, sizeof(text), "%s%s%s%s", value, colon,
+                 f->meant ? "" : "no effect here: ",
+                 f->meant ? f->meant : f->unused);
+    print_sentence(text, out);
+}
+
 /* Explains all rows of a key of another trainer. */
 static bool explain_foreign(const char *name, FILE *out)
 {
-    char text[TEXT_BYTES];
     bool found = false;
     for (const struct dt_conf_foreign *f = dt_conf_foreigns; f->names; f++) {
-        const char *value = f->values ? f->values : "";
-        const char *colon = f->values ? ": " : "";
         if (!dt_conf_foreign_has(f, name))
             continue;
         if (!found)
             fprintf(out, "%s\n", name);
         found = true;
-        if (f->path)
-            snprintf(text, sizeof(text), "%s means %s: %s", value, f->path,
-                     f->meant);
-        else
-            snprintf(text, sizeof(text), "%s%s%s%s", value, colon,
-                     f->meant ? "" : "no effect here: ",
-                     f->meant ? f->meant : f->unused);
-        print_sentence(text, out);
+        explain_foreign_row(f, out);
     }
     return found;
 }
@@ -142,6 +147,11 @@ static void explain_section(const char *section, FILE *out)
             snprintf(path, sizeof(path), "%s.%s", l->section, *k);
             if (dt_conf_path_below(path, section))
                 explain_later(path, l->waits, out);
+        }
+    for (const struct dt_conf_foreign *f = dt_conf_foreigns; f->names; f++)
+        if (dt_conf_path_below(f->names, section)) {
+            fprintf(out, "%s\n", f->names);
+            explain_foreign_row(f, out);
         }
 }
 

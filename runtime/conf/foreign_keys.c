@@ -244,8 +244,23 @@ static const struct dt_conf_foreign foreigns[] = {
            "prediction_loss_only",
            "of each line the columns of its format are read"),
     UNUSED("dataloader_in_order dataloader_multiprocessing_context "
-           "dataloader_persistent_workers accelerator_config",
+           "dataloader_persistent_workers",
            "threads load the rows, in their order"),
+    UNUSED("accelerator_config.dispatch_batches "
+           "accelerator_config.use_seedable_sampler "
+           "accelerator_config.non_blocking "
+           "accelerator_config.use_configured_state",
+           "threads load the rows, in their order"),
+    UNUSED_IF("accelerator_config.split_batches", OFF, "off here, too"),
+    WRITE("accelerator_config.split_batches",
+          "per_device_batch_size is then that of all ranks: write "
+          "global_micro_batch_size: N in its place"),
+    UNUSED_IF("accelerator_config.even_batches", "true 1 yes",
+              "all ranks have as many rows"),
+    WRITE("accelerator_config.even_batches",
+          "all ranks have as many rows: remove it"),
+    WRITE("accelerator_config.gradient_accumulation_kwargs",
+          "write training.gradient_accumulation_steps: N"),
     UNUSED_IF("pad_to_multiple_of", "auto",
               "it is chosen where data.pad_to_multiple_of is left out"),
     UNUSED_IF("train_sampling_strategy", "random group_by_length",
@@ -438,15 +453,14 @@ static bool is_among(const char *words, const char *word)
     return false;
 }
 
-/* The name of a key at top level or in `training`. */
-static const char *name_of(const char *path)
+const char *dt_conf_foreign_name(const char *path)
 {
     return strncmp(path, "training.", 9) == 0 ? path + 9 : path;
 }
 
 bool dt_conf_foreign_has(const struct dt_conf_foreign *row, const char *path)
 {
-    return is_among(row->names, name_of(path));
+    return is_among(row->names, dt_conf_foreign_name(path));
 }
 
 const char *dt_conf_null_match(const char *path)
@@ -461,7 +475,7 @@ const char *dt_conf_null_match(const char *path)
          "such as 1e9"},
     };
     for (size_t i = 0; i < sizeof(nulls) / sizeof(nulls[0]); i++)
-        if (strcmp(nulls[i][0], name_of(path)) == 0)
+        if (strcmp(nulls[i][0], dt_conf_foreign_name(path)) == 0)
             return nulls[i][1];
     return NULL;
 }

@@ -117,6 +117,9 @@ bool dt_conf_section_match(const char *path)
         for (const char *const *a = l->aliases; *a; a++)
             if (dt_conf_path_below(*a, path))
                 return true;
+    for (const struct dt_conf_foreign *f = dt_conf_foreigns; f->names; f++)
+        if (dt_conf_path_below(f->names, path))
+            return true;
     return dt_deepspeed_section(path) != NULL;
 }
 

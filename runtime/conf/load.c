@@ -130,7 +130,7 @@ static void take_foreign(struct dt_conf_reader *reader,
         if (used == 0)
             reader->unused_at = node->key_place;
         snprintf(reader->unused + used, sizeof(reader->unused) - used, "%s%s",
-                 used ? ", " : "", node->key);
+                 used ? ", " : "", dt_conf_foreign_name(path));
     }
 }
 

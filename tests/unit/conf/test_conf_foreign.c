@@ -333,6 +333,47 @@ static void newer_keys_of_trl_are_known(void **state)
     dt_conf_destroy(conf);
 }
 
+/* The keys of accelerate's section, which may change what a batch is. */
+static void keys_of_accelerator_config_are_read_one_by_one(void **state)
+{
+    static const struct broken cases[] = {
+        {LEAST "accelerator_config: {split_batches: true}\n",
+         "t.yaml:5:22: accelerator_config.split_batches: per_device_batch_size "
+         "is then that of all ranks: write global_micro_batch_size: N in its "
+         "place\n"},
+        {LEAST "training.accelerator_config:\n  even_batches: false\n"
+               "  gradient_accumulation_kwargs: {num_steps: 4}\n",
+         "t.yaml:6:3: training.accelerator_config.even_batches: all ranks have "
+         "as many rows: remove it\n"
+         "t.yaml:7:3: "
+         "training.accelerator_config.gradient_accumulation_kwargs: "
+         "write training.gradient_accumulation_steps: N\n"},
+        {LEAST "accelerator_config: a.json\n",
+         "t.yaml:5:21: accelerator_config: expected a section with keys\n"},
+        {LEAST "accelerator_config: {split_batch: true}\n",
+         "t.yaml:5:22: accelerator_config.split_batch: unknown key\n"},
+    };
+    char *text = NULL;
+    size_t bytes = 0;
+    struct dt_error err;
+    (void)state;
+    CHECK_ALL(cases);
+    dt_conf_destroy(load_good(LEAST "accelerator_config: null\n", ""));
+    dt_conf_destroy(load_good(
+        LEAST "accelerator_config: {split_batches: false, dispatch_batches: "
+              "null, even_batches: true, use_seedable_sampler: true, "
+              "gradient_accumulation_kwargs: null}\n",
+        "t.yaml:5:22: no effect here: accelerator_config.split_batches, "
+        "accelerator_config.even_batches, "
+        "accelerator_config.use_seedable_sampler" WHY));
+    FILE *out = open_memstream(&text, &bytes);
+    assert_int_equal(dt_conf_explain("accelerator_config", out, &err), 0);
+    fclose(out);
+    assert_non_null(strstr(text, "accelerator_config.split_batches\n"));
+    assert_non_null(strstr(text, "global_micro_batch_size: N in"));
+    free(text);
+}
+
 /* Elsewhere null is the default, also to other trainers. */
 static void null_that_is_a_value_elsewhere_is_told(void **state)
 {
@@ -412,6 +453,7 @@ int main(void)
         cmocka_unit_test(sizes_of_images_of_llama_factory_are_read),
         cmocka_unit_test(keys_of_parts_contradict_each_other_aloud),
         cmocka_unit_test(newer_keys_of_trl_are_known),
+        cmocka_unit_test(keys_of_accelerator_config_are_read_one_by_one),
         cmocka_unit_test(null_that_is_a_value_elsewhere_is_told),
         cmocka_unit_test(keys_that_are_listed_only_are_not_given),
         cmocka_unit_test(a_foreign_value_depends_on_the_algorithm),
