@@ -45,6 +45,9 @@ static int leave_out(const char *nodes)
 /* Links that fail for a while come back before. */
 static const double SILENCE_S = 20;
 
+/* From the first answer of a kernel to that of slurmd. */
+static const double BOOT_S = 300;
+
 /* A job that was cancelled ends already. */
 static void end_job(const struct dt_keeper_end *end)
 {
@@ -68,16 +71,20 @@ static int keep(struct dt_keeper_options *options)
 {
     const char *spares = getenv(DT_ENV_SPARES);
     const char *last = getenv(DT_ENV_SIGNAL);
+    const char *port = getenv("SLURM_SRUN_COMM_PORT");
     struct dt_error err;
     options->secret = getenv(DT_ENV_STEP_SECRET);
     options->token = getenv(DT_ENV_OUTLIVES);
     options->replaces = options->token;
     options->leave_out = leave_out;
+    options->is_left_out = dt_job_has_left;
     options->end_job = end_job;
     options->last_signal = last ? atoi(last) : 0;
     options->silence_s = SILENCE_S;
+    options->boot_s = BOOT_S;
     options->srun_node = getenv(DT_ENV_SRUN_NODE);
     options->srun_address = getenv("SLURM_LAUNCH_NODE_IPADDR");
+    options->srun_port = port ? atoi(port) : 0;
     options->beat_ms = DT_KEEPER_BEAT_MS;
     if (spares)
         sscanf(spares, "%d %ld", &options->spares, &options->least);

@@ -29,12 +29,18 @@ struct dt_keeper_options {
      * has to.
      */
     int (*leave_out)(const char *nodes);
+    /* Whether Slurm has taken a node out of the job, and ends what it finds of
+     * the job there; NULL: it cannot be asked.
+     */
+    bool (*is_left_out)(const char *node);
     /* Ends the job for srun, whose node is lost: the step has ended. */
     void (*end_job)(const struct dt_keeper_end *end);
     int last_signal;  /* it is sent before the time limit; 0: none */
     double silence_s; /* of srun's host, at least, before the job is ended */
+    double boot_s;    /* in which Slurm finds that the host has booted */
     const char *srun_node;    /* NULL: none of a job */
     const char *srun_address; /* of that host; NULL: not known */
+    int srun_port;            /* where srun listens; 0: not known */
     void *context;
     const char *dir;    /* for the files of epochs, seen by all nodes; NULL:
                            half of the nodes never go on */

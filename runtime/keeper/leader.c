@@ -30,7 +30,8 @@
 enum {
     DRAIN_S = 2,
     SHRINK_S = 60,
-    RECORD_S = 120, /* in which TCP tries again what a link has lost */
+    BOOT_LOOK_S = 2, /* between two questions to Slurm */
+    RECORD_S = 120,  /* in which TCP tries again what a link has lost */
     MISSING_BYTES = 512,
     ERRANDS = 2,
 };
@@ -424,17 +425,34 @@ static void await_shrink(struct dt_leader *l)
         dt_clock_sleep(0.05);
 }
 
-/* Whether srun's host says nothing for so long that its links are no excuse:
- * there is no way back from the end of a job.
+/* Whether the script of the job is lost with srun: there is no way back from
+ * the end of a job. Either their host says nothing for so long that its links
+ * are no excuse. Or it answers without srun, which nobody has ended, and Slurm
+ * has taken it out of the job; after a boot that takes until slurmd is there.
  */
-static bool stays_silent(const struct dt_leader *l)
+static bool lost_script(const struct dt_leader *l)
 {
-    const double until = dt_clock_now() + l->options->silence_s;
-    do {
-        if (!dt_reach_lost_srun(l->options, &l->roster))
+    const struct dt_keeper_options *o = l->options;
+    const double begin = dt_clock_now();
+    double heard = begin;
+    bool gone = l->srun_gone;
+    for (;;) {
+        const bool silent = dt_reach_lost_srun(o, &l->roster);
+        const double now = dt_clock_now();
+        gone |= silent;
+        if (silent && now - heard >= o->silence_s)
+            return true;
+        if (silent)
+            continue;
+        if (dt_reach_srun(o, &l->roster) != DT_PORT_REFUSED)
             return false;
-    } while (dt_clock_now() < until);
-    return true;
+        if (o->is_left_out && o->is_left_out(o->srun_node))
+            return true;
+        if (!gone || now - begin >= o->boot_s)
+            return false;
+        heard = now;
+        dt_clock_sleep(BOOT_LOOK_S);
+    }
 }
 
 /* Who looks for a leader meanwhile looks on. */
@@ -448,7 +466,7 @@ void dt_leader_end_job(struct dt_leader *l, struct dt_keeper_end *end)
     if (!l->told)
         return;
     dt_guests_close(&l->guests);
-    if (!options->end_job || !stays_silent(l)) {
+    if (!options->end_job || !lost_script(l)) {
         while (!dt_leader_say_record(l) && dt_clock_now() < until)
             dt_clock_sleep(0.05);
         return;

@@ -63,7 +63,8 @@ struct dt_leader {
 
     struct dt_errand shrink; /* takes nodes out of the job */
     int gone_all;            /* nodes lost so far */
-    bool told; /* the end to all, and not only to this part of the step */
+    bool told;      /* the end to all, and not only to this part of the step */
+    bool srun_gone; /* before anybody told it the end */
     char record[128]; /* for the console, which has not been taken yet; or "" */
     struct dt_verdict verdict;
 };

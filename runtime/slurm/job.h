@@ -172,6 +172,11 @@ int dt_steps_run(const struct dt_conf *conf, const struct dt_srun_words *words,
  */
 int dt_job_leave_out(const char *nodes, struct dt_error *err);
 
+/* Whether Slurm says that the job that this process is in has other nodes than
+ * this one. Waits for it some seconds.
+ */
+bool dt_job_has_left(const char *node);
+
 /* Puts the job that this process is in back into the queue, or, also where
  * Slurm refuses that, cancels it, and says why in its comment, unless that is
  * somebody else's: "disttrain: WHY: cancelled". Not if the job ends already.

@@ -339,6 +339,16 @@ int dt_job_leave_out(const char *lost, struct dt_error *err)
     return rc;
 }
 
+bool dt_job_has_left(const char *node)
+{
+    char job[DT_JOB_ID_BYTES];
+    char *names =
+        dt_job_id(getenv("SLURM_JOB_ID"), job) ? ask_names(job) : NULL;
+    const bool left = names && !has_line(names, node);
+    free(names);
+    return left;
+}
+
 /* --- the end of a job --- */
 
 /* Whether nobody ends the job yet: a requeue would undo a cancellation, and the

@@ -270,15 +270,15 @@ one_side() {
     grep "all keepers that could be heard have left the step, and for 5 s no others have gone on: it ends" left.log
 }
 
-# batch NAME LAUNCH: the same as start in a batch job, whose script and srun run
-# on n1, and so does rank 0.
+# batch NAME LAUNCH OPTION...: the same as start in a batch job, whose script and
+# srun run on n1, and so does rank 0.
 batch() {
     config "$@"
     : >"$1.log"
     printf '#!/bin/sh\nsrun --disttrain=%s.yaml\necho next: $?\n' "$1" >"$1.sh"
     job=$(DISTTRAIN_FAULT=train.step:rank=0:step=7:life=1:stop \
         dt_run sbatch --parsable --nodes=3 --ntasks-per-node=2 \
-        --chdir="$WORK" --output="$1.log" "$1.sh")
+        --chdir="$WORK" --output="$1.log" "${@:3}" "$1.sh")
     dt_wait_for 30 dt_lines 5 "^step" "$1.log" || { cat "$1.log" && false; }
 }
 
@@ -336,6 +336,19 @@ link() {
     (($(losses host | wc -l) == 20))
     dt_wait_for 10 no_workers n2
     dt_wait_for 10 no_workers n3
+}
+
+# By the time of the boot Slurm sees that the node has lost its jobs; nodes of
+# devcluster have one kernel, and tell nothing new. Slurm takes no comment here for
+# a job that has just lost a node.
+@test "when they come back without the script, the job ends all the same" {
+    batch boots "$TWO, spares: 1" --no-kill
+    cut_off n1
+    dt_wait_for 40 eval '(($(losses boots | wc -l) == 20))'
+    dt_devcluster boot n1
+    sleep 3
+    dt_run scontrol update NodeName=n1 State=down Reason=booted
+    dt_wait_for 40 job_is JobState=CANCELLED Restarts=0 "NodeList=n[2-3]"
 }
 
 @test "and with launch.requeue a run that is not complete goes back into the queue" {

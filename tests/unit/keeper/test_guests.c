@@ -344,6 +344,24 @@ static void a_host_is_lost_when_its_kernel_does_not_answer(void **state)
     assert_false(dt_host_is_silent(&all));
 }
 
+static void a_port_is_open_refused_or_silent(void **state)
+{
+    union dt_net_address at;
+    unsigned port = 0;
+    struct queue stopped;
+    (void)state;
+    dt_net_parse(&at, HOST, 0);
+    int listener = dt_net_listen(&at, &port, NULL);
+    assert_true(listener >= 0);
+    assert_int_equal(dt_host_ask(HOST, port), DT_PORT_OPEN);
+    close(listener);
+    assert_int_equal(dt_host_ask(HOST, port), DT_PORT_REFUSED);
+    fill(&stopped, &port);
+    assert_int_equal(dt_host_ask(HOST, port), DT_PORT_SILENT);
+    empty(&stopped);
+    assert_int_equal(dt_host_ask("", port), DT_PORT_SILENT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -354,6 +372,7 @@ int main(void)
         cmocka_unit_test(a_leader_that_is_late_is_reached),
         cmocka_unit_test(who_seeks_ends_at_its_deadline_or_by_a_signal),
         cmocka_unit_test(a_host_is_lost_when_its_kernel_does_not_answer),
+        cmocka_unit_test(a_port_is_open_refused_or_silent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,10 +25,24 @@ static struct scene scene;
 static bool silent; /* what host.c would say: the host of lost keepers is */
 static char gone[PATH_MAX]; /* and that of srun, where there is such a file */
 
+static char booted[PATH_MAX]; /* it has booted */
+static enum dt_port before;   /* of srun, when the step ends */
+static int asked;
+
+enum dt_port dt_host_ask(const char *address, unsigned port)
+{
+    assert_string_equal(address, "10.0.0.1");
+    assert_int_equal(port, 77);
+    return asked++ == 0                ? before
+           : access(booted, F_OK) == 0 ? DT_PORT_REFUSED
+                                       : DT_PORT_OPEN;
+}
+
 bool dt_host_is_silent(const struct dt_wire_row *row)
 {
     assert_int_not_equal(row->address[0], '\0');
-    return row->hello.port == 9 ? access(gone, F_OK) == 0 : silent;
+    return row->hello.port == 9 ? access(gone, F_OK) == 0
+                                : silent && access(booted, F_OK) < 0;
 }
 
 static const char once[] =
@@ -462,6 +476,62 @@ static void without_srun_the_last_leader_ends_the_job(void **state)
     assert_string_equal(read_job_end(), "69.");
 }
 
+static int left_in; /* how often Slurm still has the host in the job */
+
+static bool is_left_out(const char *node)
+{
+    assert_string_equal(node, "n1");
+    return left_in-- <= 0;
+}
+
+/* Its kernel answers again, or srun has ended, or somebody has set the node
+ * down.
+ */
+static void the_job_ends_when_the_host_of_srun_has_booted(void **state)
+{
+    static const struct {
+        const char *dir, *want;
+        enum dt_port before;
+        int boots, left_in; /* boots 1: before the end, 2: after it */
+        double boot_s;
+    } cases[] = {
+        {"known", "0.", DT_PORT_REFUSED, 1, 0, 0},
+        {"learns", "0.", DT_PORT_REFUSED, 1, 1, 60},
+        {"boots", "0.", DT_PORT_SILENT, 2, 1, 60},
+        {"meanwhile", "0.", DT_PORT_SILENT, 1, 1, 60},
+        {"stays", "", DT_PORT_REFUSED, 1, 1, 0},
+        {"listens", "", DT_PORT_OPEN, 0, 0, 60},
+        {"over", "", DT_PORT_OPEN, 1, 1, 60},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        silent = cases[i].boots == 2;
+        before = cases[i].before;
+        asked = 0;
+        left_in = cases[i].left_in;
+        open_srun(3, cases[i].dir);
+        scene.options.token = "70ce4";
+        scene.options.is_left_out = is_left_out;
+        scene.options.srun_address = "10.0.0.1";
+        scene.options.srun_port = 77;
+        scene.options.silence_s = 60;
+        scene.options.boot_s = cases[i].boot_s;
+        snprintf(booted, sizeof(booted), "%s", scratch_path("booted"));
+        unlink(booted);
+        if (cases[i].boots == 1)
+            scratch_write("booted", "", 0);
+        start_step(3);
+        lose(0);
+        scene_await(&scene, "record: 70ce4 verdict 0 1", 1);
+        if (cases[i].boots == 2)
+            scratch_write("booted", "", 0);
+        end_step();
+        if (strcmp(read_job_end(), cases[i].want) != 0)
+            fail_msg("%s: %s", cases[i].dir, read_job_end());
+    }
+    unlink(booted);
+}
+
 /* srun has sent it before it was lost. */
 static void the_signal_before_the_limit_is_told(void **state)
 {
@@ -668,6 +738,7 @@ int main(void)
         cmocka_unit_test(where_the_host_of_srun_lives_nobody_ends_the_job),
         cmocka_unit_test(the_host_of_srun_stays_in_its_job),
         cmocka_unit_test(without_srun_the_last_leader_ends_the_job),
+        cmocka_unit_test(the_job_ends_when_the_host_of_srun_has_booted),
         cmocka_unit_test(the_signal_before_the_limit_is_told),
         cmocka_unit_test(a_part_that_steps_aside_leaves_the_job),
         cmocka_unit_test(srun_may_be_on_a_node_of_others),
