@@ -216,7 +216,7 @@ static void a_contract_names_the_file_and_its_variables(void **state)
     write_file("t.yaml", LEAST "env: {A: x, B: 'a\\b', C: \"1\\n2\", D: ''}\n");
     assert_int_equal(check("--contract t.yaml"), 0);
     snprintf(wanted, sizeof(wanted),
-             "DISTTRAIN_CONTRACT=2\nCONFIG=%s/t.yaml\nRUNS=train\n"
+             "DISTTRAIN_CONTRACT=3\nCONFIG=%s/t.yaml\nRUNS=train\n"
              "SRUN SLURM_DISTTRAIN_KEEPER=3\n"
              "SRUN SLURM_DISTTRAIN_RUN=%s/outputs/run/logs\n"
              "ENV A=x\nENV B=a\\\\b\nENV C=1\\n2\nENV D=\n",
@@ -263,7 +263,7 @@ static void srun_gets_the_settings_it_was_not_given(void **state)
     assert_int_equal(check("--contract t.yaml -- -pb -Q --time=5"), 0);
     unsetenv("SLURM_MEM_PER_NODE");
     snprintf(wanted, sizeof(wanted),
-             "DISTTRAIN_CONTRACT=2\nCONFIG=%s/t.yaml\nRUNS=command\n"
+             "DISTTRAIN_CONTRACT=3\nCONFIG=%s/t.yaml\nRUNS=command\n"
              "SRUN SLURM_JOB_NUM_NODES=2\nSRUN SLURM_NTASKS_PER_NODE=4\n"
              "SRUN SLURM_GPUS_PER_NODE=4\n"
              "SRUN SLURM_DISTTRAIN_FRAMEWORKS=jax\n"
@@ -285,7 +285,7 @@ static void srun_gets_the_settings_it_was_not_given(void **state)
     assert_non_null(strstr(out, "SRUN SLURM_DISTTRAIN_JOB_COMMENT=no\n"));
     assert_non_null(strstr(out, "SRUN SLURM_DISTTRAIN_HANG=0\n"));
     assert_int_equal(check("--contract /dev/null"), 0);
-    assert_string_equal(out, "DISTTRAIN_CONTRACT=2\nCONFIG=/dev/null\n"
+    assert_string_equal(out, "DISTTRAIN_CONTRACT=3\nCONFIG=/dev/null\n"
                              "RUNS=nothing\n");
 }
 
@@ -631,13 +631,13 @@ static void a_contract_beyond_its_limit_is_refused(void **state)
     (void)state;
     FILE *file = fopen("t.yaml", "w");
     assert_non_null(file);
-    fputs(LEAST "env:\n  A: \"", file);
-    for (int i = 0; i < 300000; i++)
-        fputs("\\n", file);
-    fputs("\"\n  B: '", file);
-    for (int i = 0; i < 300000; i++)
-        putc('\\', file);
-    fputs("'\n", file);
+    fputs(LEAST "env:\n", file);
+    for (int entry = 0; entry < 8; entry++) { /* of 120 KiB at most */
+        fprintf(file, "  A%d: '", entry);
+        for (int i = 0; i < 100000; i++)
+            putc('\\', file); /* the contract has two */
+        fputs("'\n", file);
+    }
     fclose(file);
     assert_int_equal(check("--contract t.yaml"), EX_CONFIG);
     assert_non_null(strstr(errors, "t.yaml: env: more than 1048576 bytes\n"));
