@@ -13,7 +13,9 @@
  * If the config has no mistake, the exit status is 0 and stdout has lines of
  * the form
  *
- *     DISTTRAIN_CONTRACT=2          first line: the version of this grammar
+ *     DISTTRAIN_CONTRACT=3          first line: the version of all of these
+ *                                   grammars, so that srun refuses a runtime of
+ *                                   another release before there is a step
  *     CONFIG=/absolute/path         once
  *     RUNS=train                    once: what `disttrain` without arguments
  *                                   does: train, command (launch.command) or
@@ -108,7 +110,7 @@
 #ifndef DT_CONTRACT_CONTRACT_H
 #define DT_CONTRACT_CONTRACT_H
 
-#define DT_CONTRACT_VERSION_LINE "DISTTRAIN_CONTRACT=2"
+#define DT_CONTRACT_VERSION_LINE "DISTTRAIN_CONTRACT=3"
 #define DT_CONTRACT_CONFIG "CONFIG="
 #define DT_CONTRACT_RUNS "RUNS="
 #define DT_CONTRACT_SRUN "SRUN "

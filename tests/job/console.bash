@@ -12,7 +12,7 @@ console_up() {
     cat >"$WORK/disttrain" <<END
 #!/bin/sh
 [ "\$1" != console ] || exec \${CONSOLE:-"$DT_BUILDDIR/disttrain"} "\$@"
-printf '%s\n' DISTTRAIN_CONTRACT=2 RUNS=nothing CONFIG=$WORK/c.yaml
+printf '%s\n' DISTTRAIN_CONTRACT=3 RUNS=nothing CONFIG=$WORK/c.yaml
 [ -z "\$VANISH" ] || mv "\$0" "\$0.gone"
 [ -z "\$SETTINGS" ] || printf 'SRUN %s\n' \$SETTINGS
 END

@@ -38,7 +38,7 @@ case $3 in
     exit 78
     ;;
 esac
-echo DISTTRAIN_CONTRACT=2
+echo DISTTRAIN_CONTRACT=3
 echo RUNS=train
 path=$(readlink -f -- "$3" | tr -d '\n')
 echo "CONFIG=${path:-/}"

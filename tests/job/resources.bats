@@ -15,7 +15,7 @@ setup_file() {
     printf '#!/bin/sh\n[ "$1" != console ] || exec "%s" "$@"\n' \
         "$DT_BUILDDIR/disttrain" >"$WORK/disttrain"
     cat >>"$WORK/disttrain" <<'END'
-printf '%s\n' DISTTRAIN_CONTRACT=2 RUNS=nothing "CONFIG=$(readlink -f "$3")"
+printf '%s\n' DISTTRAIN_CONTRACT=3 RUNS=nothing "CONFIG=$(readlink -f "$3")"
 END
     chmod 755 "$WORK/disttrain"
     touch "$WORK/c.yaml"

@@ -21,7 +21,7 @@ if [ "$1 $2" != "check --contract" ]; then
     exit
 fi
 [ "$3" != --allocation ] || shift 2 # of sbatch and salloc
-printf '%s\n' DISTTRAIN_CONTRACT=2 RUNS=train "CONFIG=$(readlink -f "$3")" \
+printf '%s\n' DISTTRAIN_CONTRACT=3 RUNS=train "CONFIG=$(readlink -f "$3")" \
     "ENV FROM_CONFIG=config"
 cat "${0%/*}/more" 2>/dev/null
 exit 0

@@ -65,7 +65,7 @@ static void the_answer_of_the_runtime_is_read(void **state)
     char *words[] = {"-n", "4 5", NULL};
     (void)state;
     script("[ \"$*/$#\" = 'check --contract a b.yaml -- -n 4 5/6' ] || exit 9\n"
-           "echo DISTTRAIN_CONTRACT=2; echo CONFIG=/x/a b.yaml\n"
+           "echo DISTTRAIN_CONTRACT=3; echo CONFIG=/x/a b.yaml\n"
            "echo RUNS=command\n"
            "printf '%s\\n' 'SRUN S=1 2' 'ENV A=1' 'ENV _b2=x=y \\\\n\\nz' 'ENV "
            "C='");
@@ -94,7 +94,7 @@ static void an_allocation_tells_the_runtime_of_its_script(void **state)
         "[ \"$*/$#\" = 'check --contract --allocation a b c.yaml -- -N2/7' ] "
         "|| [ \"$*/$#\" = 'check --contract --allocation  c.yaml -- -N2/7' ] "
         "|| exit 9\n"
-        "echo DISTTRAIN_CONTRACT=2; echo CONFIG=/x; echo RUNS=nothing\n");
+        "echo DISTTRAIN_CONTRACT=3; echo CONFIG=/x; echo RUNS=nothing\n");
     assert_int_equal(dtspank_check_run(runtime, "c.yaml", NULL, words, "a b",
                                        10000, &contract, NULL),
                      0);
@@ -112,7 +112,7 @@ static void a_hostile_file_name_reaches_the_runtime_intact(void **state)
                                         "$(reboot)", "-x",   " "};
     (void)state;
     memset(longest, 'x', sizeof(longest) - 1);
-    script("printf 'DISTTRAIN_CONTRACT=2\\nRUNS=train\\nCONFIG=/'\n"
+    script("printf 'DISTTRAIN_CONTRACT=3\\nRUNS=train\\nCONFIG=/'\n"
            "printf %s \"$3\" | od -An -v -tx1 | tr -d ' \\n'; echo");
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         struct dtspank_contract contract;
@@ -160,14 +160,14 @@ static void a_broken_runtime_is_refused_with_the_reason(void **state)
                         "it did not end");
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* nothing is left */
     assert_int_equal(errno, ECHILD);
-    assert_string_equal(run_fails("yes DISTTRAIN_CONTRACT=2", 10000),
+    assert_string_equal(run_fails("yes DISTTRAIN_CONTRACT=3", 10000),
                         "the answer is longer than 1048576 bytes");
     assert_string_equal(
-        run_fails("printf 'DISTTRAIN_CONTRACT=2\\nCONFIG=/a\\0b\\n'", 10000),
+        run_fails("printf 'DISTTRAIN_CONTRACT=3\\nCONFIG=/a\\0b\\n'", 10000),
         "the answer has a NUL byte");
 }
 
-#define HEAD "DISTTRAIN_CONTRACT=2\nCONFIG=/c\n"
+#define HEAD "DISTTRAIN_CONTRACT=3\nCONFIG=/c\n"
 
 static void an_answer_with_a_wrong_line_is_refused(void **state)
 {
@@ -175,13 +175,13 @@ static void an_answer_with_a_wrong_line_is_refused(void **state)
         const char *answer;
         const char *text;
     } cases[] = {
-        {"", "expected \"DISTTRAIN_CONTRACT=2\", got \"\": plugin and runtime "
+        {"", "expected \"DISTTRAIN_CONTRACT=3\", got \"\": plugin and runtime "
              "are not of the same release"},
         {"DISTTRAIN_CONTRACT=1\n",
-         "expected \"DISTTRAIN_CONTRACT=2\", got \"DISTTRAIN_CONTRACT=1\": "
+         "expected \"DISTTRAIN_CONTRACT=3\", got \"DISTTRAIN_CONTRACT=1\": "
          "plugin and runtime are not of the same release"},
-        {"DISTTRAIN_CONTRACT=2\n", "no line \"CONFIG=/...\""},
-        {"DISTTRAIN_CONTRACT=2\nCONFIG=c\n", "unexpected line \"CONFIG=c\""},
+        {"DISTTRAIN_CONTRACT=3\n", "no line \"CONFIG=/...\""},
+        {"DISTTRAIN_CONTRACT=3\nCONFIG=c\n", "unexpected line \"CONFIG=c\""},
         {HEAD, "no line \"RUNS=...\""},
         {HEAD "RUNS=away\n", "unexpected line \"RUNS=away\""},
         {HEAD "SRUN 1=1\n", "unexpected line \"SRUN 1=1\""},

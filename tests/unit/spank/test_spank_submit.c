@@ -42,7 +42,7 @@ static int setup(void **state)
         "sets=${sets:+$sets }$4; shift 2; done\n"
         "case $3 in *bad*) exit 78;; *nothing* | /dev/null)\n"
         "runs=nothing; esac\n"
-        "echo DISTTRAIN_CONTRACT=2; echo RUNS=$runs\n"
+        "echo DISTTRAIN_CONTRACT=3; echo RUNS=$runs\n"
         "echo CONFIG=/abs/$3\n"
         "case $3 in *nodes*) echo SRUN SLURM_JOB_NUM_NODES=2; esac\n"
         "case $3 in *outlives*) echo SRUN SLURM_DISTTRAIN_OUTLIVES=1; esac\n"
