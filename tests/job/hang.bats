@@ -157,6 +157,7 @@ disttrain: 8 ranks were ended by Slurm" ]]
     dt_run --node n4 pkill -STOP slurmd
     run --separate-stderr dt_run disttrain doctor --ranks --job="$step"
     dt_run --node n4 pkill -CONT slurmd
+    # shellcheck disable=SC2154
     echo "$output, $stderr"
     ((status == 0))
     [[ ${lines[0]} == "node n4 does not answer" ]]
