@@ -315,7 +315,7 @@ srun -Q sh -c "[ \$SLURM_RESTART_COUNT ] || exit 75; echo restarted"
 [ $SLURM_RESTART_COUNT ] || sleep 150' -n1 --array=1-2 --disttrain=again.yaml
     [[ $(grep -c "task 1" <<<"$output") == 2 ]]
     [[ $(grep -c "task 2" <<<"$output") == 1 ]]
-    [[ $output =~ "disttrain: job "[0-9]+"_1 goes back into the queue (restart \
+    [[ $output =~ "disttrain: job "[0-9]+" goes back into the queue (restart \
 1)" ]]
     [[ $(grep -c restarted <<<"$output") == 1 ]]
 }
