@@ -14,9 +14,10 @@ enum dt_answer dt_answer_of(int error, bool sent)
 {
     switch (error) {
     case 0:
-    case ECONNREFUSED:
     case ECONNRESET:
-        return DT_ANSWER_LIVES;
+        return DT_ANSWER_OPEN;
+    case ECONNREFUSED:
+        return DT_ANSWER_REFUSED;
     case ETIMEDOUT:
     case EHOSTUNREACH:
     case EHOSTDOWN:

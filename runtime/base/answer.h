@@ -18,7 +18,8 @@ enum { DT_ANSWER_PORT = 9 /* discard */ };
 
 enum dt_answer {
     DT_ANSWER_SILENCE, /* the host says nothing, or routers do not find it */
-    DT_ANSWER_LIVES,   /* its kernel has sent a packet */
+    DT_ANSWER_REFUSED, /* its kernel says that nobody listens there */
+    DT_ANSWER_OPEN,    /* somebody does, or did */
     DT_ANSWER_UNKNOWN, /* nothing was asked: this host has failed */
 };
 

@@ -46,9 +46,8 @@ void dt_masker_keep_marks(struct dt_masker *masker);
 
 /* Appends the record's tokens to *out. A completion begins where the tokens of
  * both part from those of the prompt alone. *seam is set if that is within the
- * prompt. -1: EX_DATAERR, the record is
- * bad; EX_NOINPUT, an image of it is missing or bad; any other status has
- * another cause.
+ * prompt. -1: EX_DATAERR, the record is bad; EX_NOINPUT, an image of it is
+ * missing or bad; any other status has another cause.
  */
 int dt_masker_add(struct dt_masker *masker, const struct dt_record *record,
                   struct dt_marked *out, bool *seam, struct dt_error *err);

@@ -47,7 +47,7 @@ void dt_life_end_others(struct dt_leader *l)
     const int status = l->verdict.cause.status;
     l->phase = DT_OVER;
     l->told = true;
-    l->srun_gone = dt_reach_srun(l->options, &l->roster) != DT_PORT_OPEN;
+    l->srun_gone = dt_reach_srun(l->options, &l->roster) != DT_ANSWER_OPEN;
     dt_leader_record(l, "verdict %d %d",
                      WIFEXITED(status) ? WEXITSTATUS(status)
                                        : 128 + WTERMSIG(status),

@@ -2,9 +2,7 @@
 /* host.c - whether a host is lost, and not only the keepers there */
 #include "config.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/answer.h"
@@ -57,25 +55,17 @@ bool dt_host_is_silent(const struct dt_wire_row *row)
     return true;
 }
 
-enum dt_port dt_host_ask(const char *address, unsigned port)
+enum dt_answer dt_host_ask(const char *address, unsigned port)
 {
-    union dt_net_address at;
-    const socklen_t length = dt_net_parse(&at, address, port);
-    int error = 0;
-    socklen_t bytes = sizeof(error);
-    int fd = length == 0
-                 ? -1
-                 : socket(at.any.sa_family,
-                          SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return DT_PORT_SILENT;
-    struct pollfd p = {fd, POLLOUT, 0};
-    if (connect(fd, &at.any, length) < 0)
-        error = errno;
-    if (error == EINPROGRESS && poll(&p, 1, TRY_MS) == 1)
-        getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
-    close(fd);
-    return error == 0              ? DT_PORT_OPEN
-           : error == ECONNREFUSED ? DT_PORT_REFUSED
-                                   : DT_PORT_SILENT;
+    union dt_net_address host;
+    enum dt_answer answer = DT_ANSWER_UNKNOWN;
+    if (dt_net_parse(&host, address, 0) == 0)
+        return answer;
+    struct pollfd p = {dt_answer_ask(&host, port, &answer), POLLOUT, 0};
+    if (p.fd < 0)
+        return answer;
+    if (poll(&p, 1, TRY_MS) == 1)
+        return dt_answer_take(p.fd);
+    close(p.fd);
+    return DT_ANSWER_SILENCE;
 }

@@ -444,7 +444,7 @@ static bool lost_script(const struct dt_leader *l)
             return true;
         if (silent)
             continue;
-        if (dt_reach_srun(o, &l->roster) != DT_PORT_REFUSED)
+        if (dt_reach_srun(o, &l->roster) != DT_ANSWER_REFUSED)
             return false;
         if (o->is_left_out && o->is_left_out(o->srun_node))
             return true;

@@ -3,6 +3,7 @@
 #ifndef DT_KEEPER_REACH_H
 #define DT_KEEPER_REACH_H
 
+#include "base/answer.h"
 #include "base/error.h"
 #include "base/handshake.h"
 #include "keeper/keeper_options.h"
@@ -42,17 +43,11 @@ void dt_reach_hear_srun(const struct dt_keeper_options *options,
 bool dt_reach_lost_srun(const struct dt_keeper_options *options,
                         const struct dt_roster *roster);
 
-enum dt_port {
-    DT_PORT_OPEN,    /* somebody listens */
-    DT_PORT_REFUSED, /* the kernel says that nobody does */
-    DT_PORT_SILENT,
-};
-
-/* What is heard where srun listens; DT_PORT_OPEN while a keeper is left on its
- * host, or if that is not known. Blocks for up to 0.5 s.
+/* What is heard where srun listens; DT_ANSWER_OPEN while a keeper is left on
+ * its host, or if that is not known. Blocks for up to 0.5 s.
  */
-enum dt_port dt_reach_srun(const struct dt_keeper_options *options,
-                           const struct dt_roster *roster);
+enum dt_answer dt_reach_srun(const struct dt_keeper_options *options,
+                             const struct dt_roster *roster);
 
 /* Whether nodes are lost, and no keeper that is left is on the host of srun. */
 bool dt_reach_misses_srun(const struct dt_keeper_options *options,
@@ -66,6 +61,6 @@ bool dt_reach_misses_srun(const struct dt_keeper_options *options,
 bool dt_host_is_silent(const struct dt_wire_row *row);
 
 /* What is heard at a port of a host within 0.5 s. */
-enum dt_port dt_host_ask(const char *address, unsigned port);
+enum dt_answer dt_host_ask(const char *address, unsigned port);
 
 #endif /* DT_KEEPER_REACH_H */

@@ -144,8 +144,8 @@ void dt_job_nodes_fini(struct dt_job_nodes *nodes)
 static void note_answer(struct dt_job_node *node, enum dt_answer answer,
                         double now)
 {
-    if (answer == DT_ANSWER_LIVES ||
-        (answer == DT_ANSWER_UNKNOWN && node->heard > 0))
+    if (answer != DT_ANSWER_SILENCE &&
+        (answer != DT_ANSWER_UNKNOWN || node->heard > 0))
         node->heard = now;
 }
 

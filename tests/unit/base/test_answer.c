@@ -22,9 +22,9 @@ static void each_error_says_what_it_says(void **state)
         int error;
         enum dt_answer before, after; /* a packet was sent */
     } cases[] = {
-        {0, DT_ANSWER_LIVES, DT_ANSWER_LIVES},
-        {ECONNREFUSED, DT_ANSWER_LIVES, DT_ANSWER_LIVES},
-        {ECONNRESET, DT_ANSWER_LIVES, DT_ANSWER_LIVES},
+        {0, DT_ANSWER_OPEN, DT_ANSWER_OPEN},
+        {ECONNREFUSED, DT_ANSWER_REFUSED, DT_ANSWER_REFUSED},
+        {ECONNRESET, DT_ANSWER_OPEN, DT_ANSWER_OPEN},
         {ETIMEDOUT, DT_ANSWER_SILENCE, DT_ANSWER_SILENCE},
         {EHOSTUNREACH, DT_ANSWER_SILENCE, DT_ANSWER_SILENCE},
         {EHOSTDOWN, DT_ANSWER_SILENCE, DT_ANSWER_SILENCE},
@@ -76,17 +76,17 @@ static void a_kernel_answers_but_not_for_a_full_queue(void **state)
     (void)state;
     int listener = dt_net_listen(&host, &port, NULL);
     assert_true(listener >= 0);
-    assert_int_equal(ask(&host, port, 60000), DT_ANSWER_LIVES);
+    assert_int_equal(ask(&host, port, 60000), DT_ANSWER_OPEN);
     assert_int_equal(listen(listener, 0), 0);
     for (int i = 0; i < QUEUED; i++)
         fds[i] = dt_answer_ask(&host, port, &answer);
     assert_int_equal(ask(&host, port, 200), DT_ANSWER_SILENCE);
-    assert_int_equal(ask(&host, DT_ANSWER_PORT, 60000), DT_ANSWER_LIVES);
+    assert_int_equal(ask(&host, DT_ANSWER_PORT, 60000), DT_ANSWER_REFUSED);
     for (int i = 0; i < QUEUED; i++)
         if (fds[i] >= 0)
             close(fds[i]);
     close(listener);
-    assert_int_equal(ask(&host, port, 60000), DT_ANSWER_LIVES); /* a refusal */
+    assert_int_equal(ask(&host, port, 60000), DT_ANSWER_REFUSED);
 }
 
 /* A broadcast is refused before a packet is sent. */

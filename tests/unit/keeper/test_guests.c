@@ -353,13 +353,13 @@ static void a_port_is_open_refused_or_silent(void **state)
     dt_net_parse(&at, HOST, 0);
     int listener = dt_net_listen(&at, &port, NULL);
     assert_true(listener >= 0);
-    assert_int_equal(dt_host_ask(HOST, port), DT_PORT_OPEN);
+    assert_int_equal(dt_host_ask(HOST, port), DT_ANSWER_OPEN);
     close(listener);
-    assert_int_equal(dt_host_ask(HOST, port), DT_PORT_REFUSED);
+    assert_int_equal(dt_host_ask(HOST, port), DT_ANSWER_REFUSED);
     fill(&stopped, &port);
-    assert_int_equal(dt_host_ask(HOST, port), DT_PORT_SILENT);
+    assert_int_equal(dt_host_ask(HOST, port), DT_ANSWER_SILENCE);
     empty(&stopped);
-    assert_int_equal(dt_host_ask("", port), DT_PORT_SILENT);
+    assert_int_equal(dt_host_ask("", port), DT_ANSWER_UNKNOWN);
 }
 
 int main(void)

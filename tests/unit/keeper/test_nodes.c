@@ -26,16 +26,16 @@ static bool silent; /* what host.c would say: the host of lost keepers is */
 static char gone[PATH_MAX]; /* and that of srun, where there is such a file */
 
 static char booted[PATH_MAX]; /* it has booted */
-static enum dt_port before;   /* of srun, when the step ends */
+static enum dt_answer before; /* of srun, when the step ends */
 static int asked;
 
-enum dt_port dt_host_ask(const char *address, unsigned port)
+enum dt_answer dt_host_ask(const char *address, unsigned port)
 {
     assert_string_equal(address, "10.0.0.1");
     assert_int_equal(port, 77);
     return asked++ == 0                ? before
-           : access(booted, F_OK) == 0 ? DT_PORT_REFUSED
-                                       : DT_PORT_OPEN;
+           : access(booted, F_OK) == 0 ? DT_ANSWER_REFUSED
+                                       : DT_ANSWER_OPEN;
 }
 
 bool dt_host_is_silent(const struct dt_wire_row *row)
@@ -491,17 +491,17 @@ static void the_job_ends_when_the_host_of_srun_has_booted(void **state)
 {
     static const struct {
         const char *dir, *want;
-        enum dt_port before;
+        enum dt_answer before;
         int boots, left_in; /* boots 1: before the end, 2: after it */
         double boot_s;
     } cases[] = {
-        {"known", "0.", DT_PORT_REFUSED, 1, 0, 0},
-        {"learns", "0.", DT_PORT_REFUSED, 1, 1, 60},
-        {"boots", "0.", DT_PORT_SILENT, 2, 1, 60},
-        {"meanwhile", "0.", DT_PORT_SILENT, 1, 1, 60},
-        {"stays", "", DT_PORT_REFUSED, 1, 1, 0},
-        {"listens", "", DT_PORT_OPEN, 0, 0, 60},
-        {"over", "", DT_PORT_OPEN, 1, 1, 60},
+        {"known", "0.", DT_ANSWER_REFUSED, 1, 0, 0},
+        {"learns", "0.", DT_ANSWER_REFUSED, 1, 1, 60},
+        {"boots", "0.", DT_ANSWER_SILENCE, 2, 1, 60},
+        {"meanwhile", "0.", DT_ANSWER_SILENCE, 1, 1, 60},
+        {"stays", "", DT_ANSWER_REFUSED, 1, 1, 0},
+        {"listens", "", DT_ANSWER_OPEN, 0, 0, 60},
+        {"over", "", DT_ANSWER_OPEN, 1, 1, 60},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {

@@ -42,7 +42,7 @@ int dt_answer_ask(const union dt_net_address *host, unsigned port,
                   enum dt_answer *answer)
 {
     assert_int_equal(port, DT_ANSWER_PORT);
-    *answer = DT_ANSWER_LIVES;
+    *answer = DT_ANSWER_REFUSED;
     if ((ntohl(host->v4.sin_addr.s_addr) & 0xff) == 2) {
         turned_s += ASK_S;
         if (++play.round == ROUNDS)
