@@ -293,6 +293,18 @@ static int start_watch(spank_t spank, struct dt_error *err)
     return 0;
 }
 
+/* Keepers that have lost srun end its job as srun's part of the plugin would.
+ */
+static int bind_keepers(spank_t spank, struct dt_error *err)
+{
+    (void)err;
+    if (dtspank_siteconf_off(&step.conf, DTSPANK_REQUEUE))
+        spank_unsetenv(spank, DT_ENV_REQUEUE);
+    if (dtspank_siteconf_off(&step.conf, DTSPANK_SIGNAL))
+        spank_unsetenv(spank, DT_ENV_SIGNAL);
+    return 0;
+}
+
 /* The actions of each task of an active step, in this order, except for parts
  * that the site has turned off (DTSPANK_PART_COUNT: cannot be turned off). The
  * first failure ends the task.
@@ -303,6 +315,7 @@ static const struct task_step {
 } task_steps[] = {
     {dtspank_record_start, DTSPANK_CONSOLE},
     {check_program, DTSPANK_PART_COUNT},
+    {bind_keepers, DTSPANK_PART_COUNT},
     {unpack_env, DTSPANK_PART_COUNT},
     {export_site_env, DTSPANK_PART_COUNT},
     {dtspank_gpu_apply, DTSPANK_GPU},

@@ -97,7 +97,8 @@ $WORK/other/mine is in none of the directories that this site allows" ]]
 
 @test "a part that is off does nothing, and says so if it is asked for" {
     local conf=/run/disttrain-devcluster/$DT_CLUSTER/conf/plugstack.conf
-    local key
+    local key show='echo ${NCCL_SOCKET_IFNAME-none} \
+        ${SLURM_DISTTRAIN_REQUEUE-none} ${SLURM_DISTTRAIN_SIGNAL-none}'
     for key in PREFLIGHT=1 REQUEUE=1 SIGNAL=10@60 GPU_VISIBILITY=one \
         CONSOLE_RANKS=1 RANK_LOGS="$WORK/logs"; do
         echo "SRUN SLURM_DISTTRAIN_$key"
@@ -105,10 +106,10 @@ $WORK/other/mine is in none of the directories that this site allows" ]]
     cp "$conf" before
     sed -i 's/$/ off=preflight,requeue,signal,net,gpu,console/' "$conf"
     run -0 --separate-stderr dt_srun -N2 -n2 --disttrain=c.yaml \
-        sh -c 'echo ${NCCL_SOCKET_IFNAME-none}'
+        sh -c "$show"
     cp before "$conf"
     rm "$WORK/more"
-    [[ $output == none$'\n'none ]]
+    [[ $output == "none none none"$'\n'"none none none" ]]
     local said='srun: error: disttrain: %s: this site has turned it off\n'
     # shellcheck disable=SC2154,SC2059
     [[ $stderr == "$(printf "$said" launch.preflight launch.gpu_visibility \
