@@ -31,6 +31,7 @@ enum {
     RELAY_FD = 3,
     OWN_FDS = RELAY_FD + DT_RELAY_STREAMS,
     LATE_BEATS = 3,
+    SAY_S = 120, /* in which TCP tries again what a link has lost */
 };
 
 /* --- who this is --- */
@@ -119,7 +120,7 @@ static int patience(const struct dt_keeper *k)
 {
     const double now = dt_clock_now();
     double left =
-        fmin(k->options->beat_ms / 1e3, dt_relay_due(&k->worker.relay) - now);
+        fmin(k->options->beat_ms / 1e3, dt_relay_due(&k->relay) - now);
     if (k->kill_at > 0 && k->kill_at - now < left)
         left = k->kill_at > now ? k->kill_at - now : 0.02;
     if (k->leader && dt_leader_due(k->leader) - now < left)
@@ -176,14 +177,13 @@ static void run_loop(struct dt_keeper *k, struct pollfd *fds)
         fds[0] = (struct pollfd){k->signals, POLLIN, 0};
         fds[1] = poll_wire(&k->link);
         fds[2] = poll_wire(&k->worker.wire);
-        dt_relay_poll(&k->worker.relay, fds + RELAY_FD);
+        dt_relay_poll(&k->relay, fds + RELAY_FD);
         if (k->leader)
             count += dt_leader_poll(k->leader, fds + OWN_FDS);
         if (poll(fds, (nfds_t)count, patience(k)) < 0)
             continue; /* EINTR */
         excuse_pause(k);
         serve_wire(k, &k->worker.wire, fds[2].revents, dt_keeper_serve_worker);
-        dt_relay_serve(&k->worker.relay);
         if (fds[0].revents)
             dt_keeper_read_signals(k);
         if (k->worker.pid != 0 &&
@@ -197,14 +197,24 @@ static void run_loop(struct dt_keeper *k, struct pollfd *fds)
         serve_wire(k, &k->link, fds[1].revents, dt_keeper_serve_leader);
         if (!k->over)
             look_at_clock(k);
+        dt_relay_serve(&k->relay);
     }
+}
+
+static bool is_srun_gone(const void *keeper)
+{
+    const struct dt_keeper *k = keeper;
+    const enum dt_answer answer = dt_reach_srun(k->options, &k->roster);
+    return answer == DT_ANSWER_SILENCE || answer == DT_ANSWER_REFUSED;
 }
 
 static int start_keeper(struct dt_keeper *k, struct dt_error *err)
 {
-    if (identify(k, err) < 0 || hold_signals(k, err) < 0 ||
+    if (dt_relay_init(&k->relay, is_srun_gone, k, err) < 0 ||
+        identify(k, err) < 0 || hold_signals(k, err) < 0 ||
         dt_worker_init(&k->worker, &k->before, err) < 0)
         return -1;
+    k->worker.relay = &k->relay;
     dt_reach_hear_srun(k->options, &k->roster);
     if (dt_keeper_listen(k, err) < 0 ||
         (k->id == 0 ? dt_keeper_lead(k, err) : dt_keeper_follow(k, err)) < 0)
@@ -225,6 +235,7 @@ static void free_keeper(struct dt_keeper *k)
     if (k->signals >= 0)
         close(k->signals);
     dt_roster_fini(&k->roster);
+    dt_relay_fini(&k->relay, SAY_S);
 }
 
 /* Ends this process as its worker has ended. */

@@ -8,6 +8,7 @@
 
 #include "keeper/leader.h"
 #include "keeper/keeper_options.h"
+#include "keeper/relay.h"
 #include "keeper/roster.h"
 #include "keeper/worker.h"
 #include "launch/wire.h"
@@ -28,6 +29,7 @@ struct dt_keeper {
     sigset_t before;          /* the signals that were blocked at first */
     bool asked;               /* a signal told this task to end */
     bool late;                /* and options->last_signal has come */
+    struct dt_relay relay;    /* to srun */
     struct dt_worker worker;
     bool is_down; /* the worker of this life has ended: */
     struct dt_wire_down down;
@@ -66,7 +68,7 @@ int dt_keeper_follow(struct dt_keeper *keeper, struct dt_error *err);
  */
 int dt_keeper_say_hello(struct dt_keeper *keeper, struct dt_error *err);
 
-/* Opens the relay of the worker once it is needed. */
+/* Opens the relay to workers once srun may be lost without them. */
 void dt_keeper_mind_srun(struct dt_keeper *keeper);
 
 /* Ends this keeper: the others go on without its node, or end without a word.

@@ -31,7 +31,6 @@ enum {
     DRAIN_S = 2,
     SHRINK_S = 60,
     BOOT_LOOK_S = 2, /* between two questions to Slurm */
-    RECORD_S = 120,  /* in which TCP tries again what a link has lost */
     MISSING_BYTES = 512,
     ERRANDS = 2,
 };
@@ -357,7 +356,6 @@ static void look_at_clock(struct dt_leader *l)
         dt_life_end_hang(l, rank, hang);
     }
     dt_life_look(l);
-    dt_leader_say_record(l);
     for (int i = 0; i < l->roster.count && l->phase < DT_ENDING; i++)
         look_at_member(l, i);
 }
@@ -462,16 +460,10 @@ void dt_leader_end_job(struct dt_leader *l, struct dt_keeper_end *end)
     const int status = l->verdict.cause.status;
     const bool decides = dt_agree_is_whole(&l->roster) ||
                          dt_agree_quorum(&l->roster) == DT_QUORUM_MORE;
-    const double until = dt_clock_now() + RECORD_S;
     if (!l->told)
         return;
     dt_guests_close(&l->guests);
-    if (!options->end_job || !lost_script(l)) {
-        while (!dt_leader_say_record(l) && dt_clock_now() < until)
-            dt_clock_sleep(0.05);
-        return;
-    }
-    if (!decides)
+    if (!options->end_job || !lost_script(l) || !decides)
         return;
     await_shrink(l);
     end->status =

@@ -65,7 +65,6 @@ struct dt_leader {
     int gone_all;            /* nodes lost so far */
     bool told;      /* the end to all, and not only to this part of the step */
     bool srun_gone; /* before anybody told it the end */
-    char record[128]; /* for the console, which has not been taken yet; or "" */
     struct dt_verdict verdict;
 };
 
@@ -99,7 +98,7 @@ void dt_leader_serve(struct dt_leader *leader, const struct pollfd *fds);
 void dt_leader_drain(struct dt_leader *leader);
 
 /* Ends the job after the step if srun was lost, its leader was one for all and
- * nobody else ends it; where srun lives, waits until the last record is taken. Fills in the status. May wait for minutes.
+ * nobody else ends it. Fills in the status. May wait for minutes.
  */
 void dt_leader_end_job(struct dt_leader *leader, struct dt_keeper_end *end);
 
@@ -116,13 +115,9 @@ void dt_leader_send_all(struct dt_leader *leader, enum dt_wire_type type,
                         const void *head, size_t head_bytes, const void *tail,
                         size_t tail_bytes);
 
-/* Tells the console in srun: a record of what keepers do. Only the last one
- * counts, and it is said again until it is taken, each time that the leader
- * serves. dt_leader_say_record does so now; false: it is not taken.
- */
+/* Tells the console in srun: a record of what keepers do. */
 __attribute__((format(printf, 2, 3))) void dt_leader_record(
-    struct dt_leader *leader, const char *fmt, ...);
-bool dt_leader_say_record(struct dt_leader *leader);
+    const struct dt_leader *leader, const char *fmt, ...);
 
 /* --- begin.c: the beginning of a life of the workers, and the end of all ---
  */

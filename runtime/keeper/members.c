@@ -31,26 +31,14 @@ void dt_leader_send_all(struct dt_leader *l, enum dt_wire_type type,
             dt_leader_send(l, i, type, head, head_bytes, tail, tail_bytes);
 }
 
-bool dt_leader_say_record(struct dt_leader *l)
+void dt_leader_record(const struct dt_leader *l, const char *fmt, ...)
 {
-    const size_t bytes = strlen(l->record);
-    if (bytes > 0 && write(STDERR_FILENO, l->record, bytes) < 0 &&
-        errno == EAGAIN)
-        return false;
-    l->record[0] = '\0';
-    return true;
-}
-
-void dt_leader_record(struct dt_leader *l, const char *fmt, ...)
-{
-    char text[sizeof(l->record) / 2];
     va_list ap;
+    char text[64];
     if (!l->options->token)
         return;
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    snprintf(l->record, sizeof(l->record), "disttrain: record: %s %s\n",
-             l->options->token, text);
-    dt_leader_say_record(l);
+    fprintf(stderr, "disttrain: record: %s %s\n", l->options->token, text);
 }

@@ -217,28 +217,21 @@ bool dt_reach_lost_srun(const struct dt_keeper_options *options,
     return lost >= 0 && dt_host_is_silent(&roster->rows[lost]);
 }
 
-enum dt_answer dt_reach_srun(const struct dt_keeper_options *options,
-                             const struct dt_roster *roster)
-{
-    if (!options->srun_node || !options->srun_address ||
-        options->srun_port == 0)
-        return DT_ANSWER_OPEN;
-    for (int i = 0; i < roster->count; i++)
-        if (dt_roster_has(roster, i) &&
-            strcmp(roster->hosts[i], options->srun_node) == 0)
-            return DT_ANSWER_OPEN;
-    return dt_host_ask(options->srun_address, (unsigned)options->srun_port);
-}
-
 bool dt_reach_misses_srun(const struct dt_keeper_options *options,
                           const struct dt_roster *roster)
 {
     const char *node = options->srun_node;
-    bool lost = false;
     for (int i = 0; node && i < roster->count; i++)
-        if (!dt_roster_has(roster, i))
-            lost = true;
-        else if (strcmp(roster->hosts[i], node) == 0)
+        if (dt_roster_has(roster, i) && strcmp(roster->hosts[i], node) == 0)
             return false;
-    return lost;
+    return node;
+}
+
+enum dt_answer dt_reach_srun(const struct dt_keeper_options *options,
+                             const struct dt_roster *roster)
+{
+    if (!options->srun_address || options->srun_port == 0 ||
+        !dt_reach_misses_srun(options, roster))
+        return DT_ANSWER_OPEN;
+    return dt_host_ask(options->srun_address, (unsigned)options->srun_port);
 }

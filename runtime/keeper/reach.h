@@ -49,7 +49,9 @@ bool dt_reach_lost_srun(const struct dt_keeper_options *options,
 enum dt_answer dt_reach_srun(const struct dt_keeper_options *options,
                              const struct dt_roster *roster);
 
-/* Whether nodes are lost, and no keeper that is left is on the host of srun. */
+/* Whether no keeper that is left is on the host of srun: it may be lost while
+ * the step goes on.
+ */
 bool dt_reach_misses_srun(const struct dt_keeper_options *options,
                           const struct dt_roster *roster);
 

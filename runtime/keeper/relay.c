@@ -1,109 +1,154 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* relay.c - what a worker prints, when srun may not be there to take it */
+/* relay.c - what a keeper and its worker print, when srun may not take it */
 #include "config.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "keeper/relay.h"
 
 enum {
-    TURNS = 32, /* reads at a time: more than a pipe holds */
+    OWN = DT_RELAY_STREAMS - 1, /* the stream of this process */
+    TURNS = 32,                 /* reads at a time: more than a pipe holds */
     WAIT_MS = 50,
-    LINE_BYTES = 512,
 };
 
-void dt_relay_close(struct dt_relay *relay)
+/* --- where everybody prints --- */
+
+/* Returns a way to what `fd` leads to on which writes of this process do not
+ * wait, while those of others on `fd` still do. What cannot be opened again, as
+ * a socket, is shared with them; a file takes everything at once.
+ */
+static int open_again(int fd)
 {
-    for (int i = 0; relay->on && i < DT_RELAY_STREAMS; i++) {
-        close(relay->streams[i].from);
-        close(relay->streams[i].to);
-    }
-    relay->on = false;
+    char path[32];
+    struct stat st;
+    int again = -1;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    if (fstat(fd, &st) == 0 && !S_ISREG(st.st_mode))
+        again = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    return again >= 0 ? again : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 }
 
-/* Writes of this process do not wait from now on; a worker has a pipe of which
- * it knows nothing, and may wait.
- */
-int dt_relay_open(struct dt_relay *relay)
+int dt_relay_init(struct dt_relay *relay, bool (*is_gone)(const void *context),
+                  const void *context, struct dt_error *err)
 {
-    int ends[DT_RELAY_STREAMS][2];
-    if (relay->on)
-        return 0;
-    if (pipe2(ends[0], O_CLOEXEC) < 0)
-        return -1;
-    if (pipe2(ends[1], O_CLOEXEC) < 0) {
-        close(ends[0][0]);
-        close(ends[0][1]);
-        return -1;
-    }
+    int ends[2];
+    *relay = (struct dt_relay){.is_gone = is_gone, .context = context};
     for (int i = 0; i < DT_RELAY_STREAMS; i++) {
-        const int fd = STDOUT_FILENO + i;
-        fcntl(ends[i][0], F_SETFL, O_NONBLOCK);
-        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-        relay->streams[i].from = ends[i][0];
-        relay->streams[i].to = ends[i][1];
+        relay->streams[i].from = relay->streams[i].end = -1;
+        relay->streams[i].to =
+            open_again(i == 0 ? STDOUT_FILENO : STDERR_FILENO);
     }
-    relay->on = true;
+    relay->worker_stderr = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+        return dt_error_set(err, EX_OSERR, "keeper: pipe: %s", strerror(errno));
+    relay->streams[OWN].from = ends[0];
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[1]);
     return 0;
 }
 
-/* Whether srun has taken nothing for so long that it may not be there. */
-static bool is_deaf(const struct dt_relay_stream *s)
+int dt_relay_open(struct dt_relay *relay)
 {
-    return s->refused > 0 && dt_clock_now() - s->refused >= DT_RELAY_PATIENCE_S;
+    for (int i = 0; i < OWN; i++) {
+        struct dt_relay_stream *s = &relay->streams[i];
+        int ends[2];
+        if (s->from >= 0)
+            continue;
+        if (pipe2(ends, O_CLOEXEC) < 0)
+            return -1;
+        fcntl(ends[0], F_SETFL, O_NONBLOCK); /* the other end may wait */
+        s->from = ends[0];
+        s->end = ends[1];
+    }
+    return 0;
+}
+
+void dt_relay_take(const struct dt_relay *relay)
+{
+    dup2(relay->worker_stderr, STDERR_FILENO);
+    for (int i = 0; i < OWN; i++)
+        if (relay->streams[i].end >= 0)
+            dup2(relay->streams[i].end, STDOUT_FILENO + i);
+}
+
+/* --- srun --- */
+
+/* Whether lines are lost, as srun takes nothing. It is asked again now and
+ * then, as it may only be slow at first. Our own lines wait.
+ */
+static bool is_deaf(struct dt_relay *relay, int i)
+{
+    struct dt_relay_stream *s = &relay->streams[i];
+    const double now = dt_clock_now();
+    if (i == OWN || now - s->refused < DT_RELAY_PATIENCE_S)
+        return false;
+    if (!s->gone && now - s->asked >= DT_RELAY_PATIENCE_S) {
+        s->gone = relay->is_gone(relay->context);
+        s->asked = dt_clock_now();
+    }
+    return s->gone;
 }
 
 void dt_relay_poll(const struct dt_relay *relay, struct pollfd *fds)
 {
     for (int i = 0; i < DT_RELAY_STREAMS; i++) {
         const struct dt_relay_stream *s = &relay->streams[i];
-        fds[i] = (struct pollfd){relay->on ? s->from : -1, POLLIN, 0};
-        if (relay->on && s->refused > 0 && !is_deaf(s))
-            fds[i] = (struct pollfd){STDOUT_FILENO + i, POLLOUT, 0};
+        fds[i] = s->refused > 0 && !s->gone
+                     ? (struct pollfd){s->to, POLLOUT, 0}
+                     : (struct pollfd){s->from, POLLIN, 0};
     }
 }
 
 double dt_relay_due(const struct dt_relay *relay)
 {
     double due = INFINITY;
-    for (int i = 0; i < DT_RELAY_STREAMS; i++) {
+    for (int i = 0; i < OWN; i++) {
         const struct dt_relay_stream *s = &relay->streams[i];
-        if (s->refused > 0 && !is_deaf(s))
-            due = fmin(due, s->refused + DT_RELAY_PATIENCE_S);
+        if (s->refused > 0 && !s->gone)
+            due = fmin(due, fmax(s->refused, s->asked) + DT_RELAY_PATIENCE_S);
     }
     return due;
 }
 
-void dt_relay_take(const struct dt_relay *relay)
+/* Takes away the first bytes that wait. */
+static void drop(struct dt_relay_stream *s, size_t bytes)
 {
-    for (int i = 0; relay->on && i < DT_RELAY_STREAMS; i++)
-        dup2(relay->streams[i].to, STDOUT_FILENO + i);
+    s->used -= bytes;
+    memmove(s->text, s->text + bytes, s->used);
 }
 
 /* Passes on the first bytes that wait. A pipe takes so few all at once, or
- * none; then they wait on, and the worker with them, until srun is deaf. False:
- * they wait.
+ * none; then they wait on, and the worker with them, unless srun is gone.
+ * False: they wait.
  */
 static bool pass(struct dt_relay *relay, int i, size_t bytes)
 {
     struct dt_relay_stream *s = &relay->streams[i];
-    if (write(STDOUT_FILENO + i, s->text, bytes) == (ssize_t)bytes) {
+    const ssize_t n = write(s->to, s->text, bytes);
+    const bool broken = n < 0 && errno != EAGAIN && errno != EINTR;
+    if (n > 0) {
+        drop(s, (size_t)n);
+        bytes -= (size_t)n;
         s->refused = 0;
-    } else {
-        if (s->refused == 0)
-            s->refused = dt_clock_now();
-        if (!is_deaf(s))
-            return false;
-        for (size_t k = 0; k < bytes; k++)
-            relay->lost += s->text[k] == '\n';
+        s->gone = false;
     }
-    s->used -= bytes;
-    memmove(s->text, s->text + bytes, s->used);
+    if (bytes == 0)
+        return true;
+    if (s->refused == 0)
+        s->refused = dt_clock_now();
+    if (!broken && !is_deaf(relay, i))
+        return false;
+    for (size_t k = 0; k < bytes && i != OWN; k++)
+        relay->lost += s->text[k] == '\n';
+    drop(s, bytes);
     return true;
 }
 
@@ -120,7 +165,7 @@ static size_t count_whole(const struct dt_relay_stream *s)
 static bool serve_stream(struct dt_relay *relay, int i)
 {
     struct dt_relay_stream *s = &relay->streams[i];
-    for (int turn = 0; turn < TURNS; turn++) {
+    for (int turn = 0; s->from >= 0 && turn < TURNS; turn++) {
         const size_t whole = count_whole(s);
         if (whole > 0 && !pass(relay, i, whole))
             return false;
@@ -135,34 +180,65 @@ static bool serve_stream(struct dt_relay *relay, int i)
 
 void dt_relay_serve(struct dt_relay *relay)
 {
-    for (int i = 0; relay->on && i < DT_RELAY_STREAMS; i++)
+    for (int i = 0; i < DT_RELAY_STREAMS; i++)
         serve_stream(relay, i);
 }
 
-/* Passes on all that a stream has. The keeper is not away for longer than
- * srun is patient with a worker.
- */
-static void drain(struct dt_relay *relay, int i)
+/* Passes on a line without an end, too, as nothing comes after it. */
+static void serve_rest(struct dt_relay *relay, int i)
 {
-    struct dt_relay_stream *s = &relay->streams[i];
-    struct pollfd srun = {STDOUT_FILENO + i, POLLOUT, 0};
-    while (!serve_stream(relay, i))
-        poll(&srun, 1, WAIT_MS);
-    while (s->used > 0 && !pass(relay, i, s->used))
-        poll(&srun, 1, WAIT_MS);
+    const struct dt_relay_stream *s = &relay->streams[i];
+    if (serve_stream(relay, i) && s->used > 0)
+        pass(relay, i, s->used);
 }
 
 void dt_relay_finish(struct dt_relay *relay, int rank, const char *host)
 {
-    char line[LINE_BYTES];
-    for (int i = 0; relay->on && i < DT_RELAY_STREAMS; i++)
-        drain(relay, i);
+    for (int i = 0; i < OWN; i++)
+        serve_rest(relay, i);
     if (relay->lost == 0)
         return;
-    const int bytes = snprintf(line, sizeof(line),
-                               "disttrain: rank %d on %s: srun did not take "
-                               "%ld lines, which are lost\n",
-                               rank, host, relay->lost);
-    if (write(STDERR_FILENO, line, (size_t)bytes) == bytes)
-        relay->lost = 0; /* else the next worker's end says it */
+    fprintf(stderr,
+            "disttrain: rank %d on %s: srun did not take %ld lines, which are "
+            "lost\n",
+            rank, host, relay->lost);
+    relay->lost = 0;
+}
+
+/* --- the end --- */
+
+static void close_if_open(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Whether there is anything that srun may still take. */
+static bool has_rest(const struct dt_relay_stream *s)
+{
+    struct pollfd p = {s->from, POLLIN, 0};
+    return s->used > 0 || (s->from >= 0 && poll(&p, 1, 0) > 0 &&
+                           (p.revents & POLLIN) != 0);
+}
+
+void dt_relay_fini(struct dt_relay *relay, double seconds)
+{
+    const double until = dt_clock_now() + seconds;
+    for (int i = 0; i < DT_RELAY_STREAMS; i++) {
+        struct dt_relay_stream *s = &relay->streams[i];
+        struct pollfd srun = {s->to, POLLOUT, 0};
+        serve_rest(relay, i);
+        while (has_rest(s) && dt_clock_now() < until) {
+            poll(&srun, 1, WAIT_MS);
+            serve_rest(relay, i);
+        }
+    }
+    if (relay->streams[OWN].from >= 0)
+        dup2(relay->worker_stderr, STDERR_FILENO);
+    for (int i = 0; i < DT_RELAY_STREAMS; i++) {
+        close_if_open(relay->streams[i].from);
+        close_if_open(relay->streams[i].end);
+        close_if_open(relay->streams[i].to);
+    }
+    close_if_open(relay->worker_stderr);
 }

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * relay.h - what a worker prints, when srun may not be there to take it
+ * relay.h - what a keeper and its worker print, when srun may not take it
  *
  * slurmstepd sends it to srun, and when the host of srun is silent, it takes no
  * more than some buffers hold: whoever prints more than that waits for ever. So
- * once nodes are lost and no keeper that is left is beside srun, workers print
- * to their keepers. These pass on whole lines as they are taken, and workers
- * wait for that as for srun itself. Once srun has taken nothing for some
- * seconds, what comes is lost until it takes the first line again.
+ * what a keeper prints goes to a pipe of its own, from which its loop passes it
+ * on as srun takes it: a keeper never waits, and nothing is lost.
+ *
+ * Workers print to srun themselves, unless srun may be lost while the step goes
+ * on. Then they print to their keepers, which pass on whole lines; workers wait
+ * for that as for srun itself. Once srun takes nothing and is gone, what comes
+ * is lost until it takes the first line again.
  */
 #ifndef DT_KEEPER_RELAY_H
 #define DT_KEEPER_RELAY_H
@@ -17,28 +20,43 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/error.h"
+
 enum {
-    DT_RELAY_STREAMS = 2,    /* stdout and stderr */
-    DT_RELAY_PATIENCE_S = 2, /* of workers, with srun */
+    DT_RELAY_STREAMS = 3,    /* stdout and stderr of workers, and our stderr */
+    DT_RELAY_PATIENCE_S = 2, /* with srun, before we ask whether it is there */
 };
 
-/* {0}: what is printed goes straight to srun. */
 struct dt_relay {
-    bool on;
+    /* Whether srun is gone; may take half a second. */
+    bool (*is_gone)(const void *context);
+    const void *context;
     struct dt_relay_stream {
-        int from, to;   /* a pipe */
+        int from, end;  /* a pipe: ours, and of those who print; or -1 */
+        int to;         /* srun */
         double refused; /* since when srun takes nothing; 0: it does */
+        double asked;   /* when is_gone was asked last */
+        bool gone;      /* its answer */
         size_t used;
         char text[PIPE_BUF]; /* that has come, and was not passed on */
     } streams[DT_RELAY_STREAMS];
-    long lost; /* lines, of which nobody was told yet */
+    int worker_stderr; /* as this process has got it */
+    long lost;         /* lines of workers, of which nobody was told yet */
 };
 
-/* From now on the next workers print to this process, and it never waits for
- * srun itself. Repeating this does nothing. -1: errno.
+/* From now on this process prints to its relay. -1: EX_OSERR. */
+int dt_relay_init(struct dt_relay *relay, bool (*is_gone)(const void *context),
+                  const void *context, struct dt_error *err);
+
+/* Waits so long at most until srun has taken all; then this process prints to
+ * it as before. Do it also if dt_relay_init has failed.
+ */
+void dt_relay_fini(struct dt_relay *relay, double seconds);
+
+/* From now on the next workers print to this process. Repeating this does
+ * nothing. -1: errno.
  */
 int dt_relay_open(struct dt_relay *relay);
-void dt_relay_close(struct dt_relay *relay);
 
 /* Fills fds[DT_RELAY_STREAMS] for poll. */
 void dt_relay_poll(const struct dt_relay *relay, struct pollfd *fds);
@@ -49,11 +67,11 @@ double dt_relay_due(const struct dt_relay *relay);
 /* In a worker: it prints where it should. */
 void dt_relay_take(const struct dt_relay *relay);
 
-/* Passes on what has come. */
+/* Passes on what has come, as far as srun takes it. */
 void dt_relay_serve(struct dt_relay *relay);
 
-/* The worker has ended: passes on the rest, for which it waits as long as a
- * worker, and says how much is lost.
+/* The worker has ended: passes on its last line, too, and says how much is
+ * lost.
  */
 void dt_relay_finish(struct dt_relay *relay, int rank, const char *host);
 

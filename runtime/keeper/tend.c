@@ -44,7 +44,7 @@ static void note_down(struct dt_keeper *k, int status)
     if (!stopped)
         k->end = status;
     dt_wire_close(&k->worker.wire);
-    dt_relay_finish(&k->worker.relay, k->roster.posts[k->id].rank, k->host);
+    dt_relay_finish(&k->relay, k->roster.posts[k->id].rank, k->host);
 }
 
 void dt_keeper_report_down(struct dt_keeper *k, int status)

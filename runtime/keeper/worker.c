@@ -54,7 +54,6 @@ void dt_worker_fini(struct dt_worker *worker)
     dt_board_close(worker->board);
     if (worker->state >= 0)
         close(worker->state);
-    dt_relay_close(&worker->relay);
 }
 
 uint32_t dt_worker_find_port(const struct dt_keeper_options *options)
@@ -100,7 +99,7 @@ static void run_program(const struct dt_worker *worker,
     if (getppid() != keeper) /* it has died before that */
         _exit(EX_UNAVAILABLE);
     offer_to_kernel();
-    dt_relay_take(&worker->relay);
+    dt_relay_take(worker->relay);
     if (options->trains) {
         dt_inherited_set(&inherited);
         keep_open(inherited.socket);

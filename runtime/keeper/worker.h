@@ -21,7 +21,7 @@ struct dt_worker {
     long oom_kills;      /* of its control group when it was started */
     sigset_t signals;    /* those that its program blocks */
     struct rlimit files; /* and how many it may have open */
-    struct dt_relay relay;
+    const struct dt_relay *relay; /* where it prints */
 };
 
 /* Makes the memory that outlives the worker. -1: EX_OSERR. */

@@ -125,6 +125,7 @@ check_PROGRAMS += \
 	tests/unit/keeper/test_pace \
 	tests/unit/keeper/test_relay \
 	tests/unit/keeper/test_roster \
+	tests/unit/keeper/test_srun_lost \
 	tests/unit/keeper/test_verdict \
 	tests/unit/launch/test_join \
 	tests/unit/launch/test_launch \
@@ -272,6 +273,7 @@ EXTRA_DIST += \
 	tests/unit/image/resizes.txt \
 	tests/unit/keeper/agreement_play.h \
 	tests/unit/keeper/keeper_scene.h \
+	tests/unit/keeper/nodes_scene.h \
 	tests/unit/model.h \
 	tests/unit/pair_run.h \
 	tests/unit/ppo_run.h \
