@@ -56,6 +56,9 @@ void dt_agree_advance(struct dt_roster *roster);
 
 /* --- claim.c: the file of an epoch --- */
 
+/* In place of a proposal: the step ends. */
+#define DT_EPOCH_NONE "none"
+
 enum dt_claim {
     DT_CLAIM_OURS,   /* for this proposal, by us or by others */
     DT_CLAIM_LOST,   /* for another one */

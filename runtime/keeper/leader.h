@@ -59,7 +59,8 @@ struct dt_leader {
     struct dt_fence fence;
     struct dt_pace pace;
 
-    struct dt_errand claim; /* of the next epoch */
+    struct dt_errand claim; /* of the next epoch, */
+    bool ends;              /* so that there is none: the step ends */
 
     struct dt_errand shrink; /* takes nodes out of the job */
     int gone_all;            /* nodes lost so far */

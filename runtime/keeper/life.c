@@ -37,14 +37,28 @@ static bool fits(const void *leader, int size)
            options->argv_of(options->context, l->roster.first, size);
 }
 
+static int claim(const struct dt_leader *l, const char *proposal)
+{
+    char step[DT_EPOCH_STEP_BYTES];
+    dt_epoch_step(l->options->secret, step);
+    return (int)dt_epoch_claim(l->options->dir, step, l->roster.epoch + 1,
+                               proposal);
+}
+
 static int run_claim(const void *leader)
 {
     const struct dt_leader *l = leader;
-    char step[DT_EPOCH_STEP_BYTES], name[DT_EPOCH_PROPOSAL_BYTES];
-    dt_epoch_step(l->options->secret, step);
+    char name[DT_EPOCH_PROPOSAL_BYTES];
     dt_agree_name(&l->roster, name);
-    return (int)dt_epoch_claim(l->options->dir, step, l->roster.epoch + 1,
-                               name);
+    return claim(l, name);
+}
+
+static void start_claim(struct dt_leader *l, dt_errand_f *run)
+{
+    l->phase = DT_CLAIMING;
+    l->deadline = dt_clock_now() + CLAIM_S;
+    if (dt_errand_start(&l->claim, run, l) < 0)
+        l->deadline = 0;
 }
 
 /* Writes the hosts of all nodes that were ever lost as "n2,n3". That of srun is
@@ -131,15 +145,32 @@ static void give_up(struct dt_leader *l, const char *have)
     dt_life_step_aside(l, why);
 }
 
+static int run_claim_of_end(const void *leader)
+{
+    return claim(leader, DT_EPOCH_NONE);
+}
+
+/* Takes the file of the next epoch, so that there is none. */
+static void claim_end(struct dt_leader *l)
+{
+    l->ends = true;
+    start_claim(l, run_claim_of_end);
+}
+
 /* Ends the step, which only a part with most votes may do: srun ends the others
- * with it. Nor may it where a leader before has perhaps decided otherwise. A
- * step that was told to end nobody goes on with: half of the votes are enough.
+ * with it. Nor may it where a leader before has perhaps decided otherwise. In a
+ * step that was told to end, half of the votes are enough where the other half
+ * cannot go on.
  */
 static void end_step(struct dt_leader *l, const struct dt_wire_down *cause)
 {
     const enum dt_quorum quorum = dt_agree_quorum(&l->roster);
-    if (l->verdict.asked ? quorum != DT_QUORUM_LESS
-                         : quorum == DT_QUORUM_MORE && l->roster.ballot < 0)
+    const bool asked = l->verdict.asked;
+    l->verdict.cause = *cause;
+    if (asked && quorum == DT_QUORUM_HALF && l->options->dir)
+        claim_end(l);
+    else if (asked ? quorum != DT_QUORUM_LESS
+                   : quorum == DT_QUORUM_MORE && l->roster.ballot < 0)
         dt_life_end(l, cause);
     else
         give_up(l, "hear each other here");
@@ -213,12 +244,10 @@ static void end_proposing(struct dt_leader *l)
         give_up(l, "have accepted the next epoch");
         return;
     }
-    l->phase = DT_CLAIMING;
-    l->deadline = dt_clock_now() + CLAIM_S;
-    if (!l->options->dir)
+    if (l->options->dir)
+        start_claim(l, run_claim);
+    else
         advance(l);
-    else if (dt_errand_start(&l->claim, run_claim, l) < 0)
-        l->deadline = 0;
 }
 
 void dt_life_note_accept(struct dt_leader *l, int id,
@@ -241,17 +270,20 @@ void dt_life_note_accept(struct dt_leader *l, int id,
  */
 static void note_claim(struct dt_leader *l, int result)
 {
-    const bool more = dt_agree_is_decided(&l->roster, false);
+    const bool more = !l->ends && dt_agree_is_decided(&l->roster, false);
+    const struct dt_wire_down cause = l->verdict.cause;
     if (more && result != DT_CLAIM_OURS && result != DT_CLAIM_LOST)
         fprintf(stderr,
                 "disttrain: warning: %s: cannot be written: a checkpoint of "
                 "lost nodes would not be refused\n",
                 l->options->dir);
-    if (more || result == DT_CLAIM_OURS)
+    if (l->ends && result == DT_CLAIM_OURS)
+        dt_life_end(l, &cause);
+    else if (more || result == DT_CLAIM_OURS)
         advance(l);
     else if (result == DT_CLAIM_LOST)
         dt_life_step_aside(
-            l, "other nodes of the step go on: this part of it ends");
+            l, "other nodes of the step have decided: this part of it ends");
     else
         dt_life_step_aside(
             l, "half of the nodes go on only if they can write a file "

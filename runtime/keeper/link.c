@@ -120,8 +120,7 @@ int dt_keeper_say_hello(struct dt_keeper *k, struct dt_error *err)
 
 void dt_keeper_mind_srun(struct dt_keeper *k)
 {
-    if (k->options->replaces &&
-        dt_reach_misses_srun(k->options, &k->roster) &&
+    if (k->options->replaces && dt_reach_misses_srun(k->options, &k->roster) &&
         dt_relay_open(&k->relay) < 0)
         fprintf(stderr, "disttrain: warning: pipe: %s\n", strerror(errno));
 }

@@ -217,8 +217,8 @@ static void close_if_open(int fd)
 static bool has_rest(const struct dt_relay_stream *s)
 {
     struct pollfd p = {s->from, POLLIN, 0};
-    return s->used > 0 || (s->from >= 0 && poll(&p, 1, 0) > 0 &&
-                           (p.revents & POLLIN) != 0);
+    return s->used > 0 ||
+           (s->from >= 0 && poll(&p, 1, 0) > 0 && (p.revents & POLLIN) != 0);
 }
 
 void dt_relay_fini(struct dt_relay *relay, double seconds)

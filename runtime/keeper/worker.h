@@ -17,10 +17,10 @@ struct dt_worker {
     pid_t pid; /* 0: it is not running */
     struct dt_wire wire;
     struct dt_board *board;
-    int state;           /* see base/inherited.h */
-    long oom_kills;      /* of its control group when it was started */
-    sigset_t signals;    /* those that its program blocks */
-    struct rlimit files; /* and how many it may have open */
+    int state;                    /* see base/inherited.h */
+    long oom_kills;               /* of its control group when it was started */
+    sigset_t signals;             /* those that its program blocks */
+    struct rlimit files;          /* and how many it may have open */
     const struct dt_relay *relay; /* where it prints */
 };
 

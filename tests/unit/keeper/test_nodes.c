@@ -172,7 +172,7 @@ static void a_file_of_others_stops_half_and_no_majority(void **state)
         end_step();
         expect(size == 2 ? (int[]){UNAVAILABLE, SIGKILL}
                          : (int[]){0, SIGKILL, 0});
-        has("n1: other nodes of the step go on: this part of it ends\n",
+        has("n1: other nodes of the step have decided: this part of it ends\n",
             size == 2);
         has("2 ranks are left of 3: all ranks start again", size == 3);
     }
@@ -289,40 +289,87 @@ static void a_lost_spare_leaves_the_ranks_where_they_are(void **state)
     has("life 1: 1 is 1 of 2, ", 1);
 }
 
-/* The leader is stopped, so that it sees both at once. */
+/* A step of `size` nodes loses the last ones, and the rest is told to end. The
+ * leader is stopped, so that it sees both at once.
+ */
+static void lose_and_ask(int size, int left, const char *dir, bool others_go_on)
+{
+    char step[DT_EPOCH_STEP_BYTES];
+    open_step(size, 1, 0, 1);
+    if (dir)
+        use_directory(dir);
+    dt_epoch_step(scene.options.secret, step);
+    if (others_go_on)
+        assert_int_equal(dt_epoch_claim(scene.options.dir, step, 2, "others"),
+                         DT_CLAIM_OURS);
+    scene.options.trains = true;
+    scene.options.token = "70ce4";
+    scene_script(&scene, "trap 'exit 75' TERM\necho life 0: up\n"
+                         "while :; do sleep 0.02; done");
+    start_step(size);
+    assert_int_equal(kill(scene.pids[0], SIGSTOP), 0);
+    for (int task = left; task < size; task++) {
+        lose(task);
+        scene_join(&scene, task);
+        scene.pids[task] = 0;
+    }
+    for (int task = 0; task < left; task++)
+        assert_int_equal(kill(-scene.pids[task], SIGTERM), 0);
+    assert_int_equal(kill(scene.pids[0], SIGCONT), 0);
+    end_step();
+}
+
+/* Of two halves the one that is told to end takes care that the other does not
+ * go on.
+ */
 static void who_is_told_to_end_without_a_node_asks_for_a_requeue(void **state)
 {
     static const struct {
-        int size, lost, status;
+        int size, left, status;
+        const char *dir;
+        bool others_go_on;
     } cases[] = {
-        {2, 1, EX_TEMPFAIL}, {3, 1, EX_TEMPFAIL}, {3, 2, EX_UNAVAILABLE}};
+        {2, 1, EX_TEMPFAIL, NULL, false},
+        {2, 1, EX_TEMPFAIL, "ends", false},
+        {2, 1, EX_UNAVAILABLE, "ends on", true},
+        {2, 1, EX_UNAVAILABLE, "/dev/null", false},
+        {3, 2, EX_TEMPFAIL, NULL, false},
+        {3, 2, EX_TEMPFAIL, "/dev/null", false},
+        {3, 1, EX_UNAVAILABLE, NULL, false},
+    };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        const int size = cases[i].size, left = size - cases[i].lost;
+        const int left = cases[i].left, lost = cases[i].size - left;
+        const bool ends = cases[i].status == EX_TEMPFAIL;
         char verdict[64];
-        open_step(size, 1, 0, 1);
-        scene.options.trains = true;
-        scene.options.token = "70ce4";
-        scene_script(&scene, "trap 'exit 75' TERM\necho life 0: up\n"
-                             "while :; do sleep 0.02; done");
-        start_step(size);
-        assert_int_equal(kill(scene.pids[0], SIGSTOP), 0);
-        for (int task = left; task < size; task++) {
-            lose(task);
-            scene_join(&scene, task);
-            scene.pids[task] = 0;
-        }
-        for (int task = 0; task < left; task++)
-            assert_int_equal(kill(-scene.pids[task], SIGTERM), 0);
-        assert_int_equal(kill(scene.pids[0], SIGCONT), 0);
-        end_step();
+        lose_and_ask(cases[i].size, left, cases[i].dir, cases[i].others_go_on);
         for (int task = 0; task < left; task++)
             scene_expect(&scene, task, cases[i].status << 8);
         snprintf(verdict, sizeof(verdict), "record: 70ce4 verdict 75 %d\n",
-                 cases[i].lost);
-        has(verdict, cases[i].status == EX_TEMPFAIL);
+                 lost);
+        has(verdict, ends);
+        has("disttrain: record: 70ce4 leaves 1\n", ends ? 0 : (size_t)left);
+        has("n1: other nodes of the step have decided", cases[i].others_go_on);
         has("is lost: Connection reset by peer: the step was told to end\n", 1);
     }
+}
+
+/* The other half, which was not told, finds the file. */
+static void an_end_binds_the_other_half(void **state)
+{
+    char step[DT_EPOCH_STEP_BYTES];
+    (void)state;
+    lose_and_ask(2, 1, "bound", false);
+    open_step(2, 1, 0, 1);
+    use_directory("bound");
+    dt_epoch_step(scene.options.secret, step);
+    assert_int_equal(dt_epoch_claim(scene.options.dir, step, 2, "any"),
+                     DT_CLAIM_LOST);
+    start_step(2);
+    lose(0);
+    end_step();
+    expect((int[]){SIGKILL, UNAVAILABLE});
+    has("n2: other nodes of the step have decided: this part of it ends\n", 1);
 }
 
 static void who_is_told_to_end_is_not_replaced(void **state)
@@ -354,6 +401,7 @@ int main(void)
         cmocka_unit_test(a_lost_keeper_is_named_by_its_rank),
         cmocka_unit_test(a_lost_spare_leaves_the_ranks_where_they_are),
         cmocka_unit_test(who_is_told_to_end_without_a_node_asks_for_a_requeue),
+        cmocka_unit_test(an_end_binds_the_other_half),
         cmocka_unit_test(who_is_told_to_end_is_not_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
