@@ -12,6 +12,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -20,8 +21,10 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <sysexits.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/child.h"
@@ -33,11 +36,12 @@
 
 #define BATCH "training.train_batch_size="
 
-#define ASK_S 1.0   /* between two questions to each node */
-#define LATER_S 1.0 /* more than the ranks wait, so that they end first */
-#define MERCY_S 2.0 /* for srun, which ends its tasks at once */
-#define REST_S 5.0  /* for the console, which says how the step ended */
-#define MEND_S 60.0 /* for keepers, to go on without a node */
+#define ASK_S 1.0    /* between two questions to each node */
+#define LATER_S 1.0  /* more than the ranks wait, so that they end first */
+#define MERCY_S 2.0  /* for srun, which ends its tasks at once */
+#define REST_S 5.0   /* for the console, which says how the step ended */
+#define MEND_S 60.0  /* for keepers, to go on without a node */
+#define WRITE_S 30.0 /* in which a run that goes on writes its status */
 
 struct steps {
     const struct dt_conf *conf;
@@ -285,9 +289,19 @@ static void shrink_job(const struct steps *s)
         say("warning: %s", err.text);
 }
 
+/* Whether workers write the status of the run. */
+static bool run_goes_on(const struct dt_conf *conf)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    snprintf(path, sizeof(path), "%s/status.json", conf->logging.dir);
+    return stat(path, &st) == 0 && difftime(time(NULL), st.st_mtime) < WRITE_S;
+}
+
 /* Keepers have time to go on without a node. When they do, they take it out of
  * the job, which nobody else may do before, and nobody can while Slurm does not
- * answer. 1: they may still do it; 0: they have; -1: they do not.
+ * answer, or where the cluster lets no job shrink. 1: they may still do it; 0:
+ * they have; -1: they do not.
  */
 static int watch_keepers(struct steps *s)
 {
@@ -297,7 +311,9 @@ static int watch_keepers(struct steps *s)
     const double now = dt_clock_now();
     if (s->lost == 0 || out < 0)
         s->lost = now;
-    return out > 0 ? 0 : now < s->lost + MEND_S ? 1 : -1;
+    if (out <= 0 && now < s->lost + MEND_S)
+        return 1;
+    return out > 0 || run_goes_on(s->conf) ? 0 : -1;
 }
 
 /* Says what was not said of a node yet. */

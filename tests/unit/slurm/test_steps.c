@@ -2,6 +2,7 @@
 /* test_steps.c - steps whose keepers go on without a node, or do not */
 #include "config.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -68,14 +70,15 @@ static void write_command(const char *name, const char *body)
 static const char *run_steps(int from, int to, const char *squeue)
 {
     static char asked[1 << 16];
-    static const char conf_text[] =
-        "algorithm: sft\ndata: {train: train.txt}\n"
+    static const char format[] =
+        "algorithm: sft\ndata: {train: train.txt}\nlogging: {dir: %s/logs}\n"
         "model: {n_embd: 32, n_layer: 2, n_head: 2}\n"
         "training: {train_batch_size: 2}\n"
         "launch: {min_ranks: 1, max_restarts: 1, ntasks_per_node: 1}\n";
-    char *problems, *warnings;
+    char conf_text[sizeof(format) + PATH_MAX], *problems, *warnings;
     struct dt_error err;
     struct dt_srun_words none = {NULL, 0};
+    snprintf(conf_text, sizeof(conf_text), format, scratch_root);
     struct dt_conf *conf = load_text(conf_text, &problems, &warnings);
     if (!conf)
         fail_msg("%s", problems);
@@ -125,6 +128,25 @@ static void while_slurm_does_not_answer_keepers_have_time(void **state)
     }
 }
 
+/* Where the cluster lets no job shrink, keepers go on with the node in the job.
+ */
+static void a_step_that_trains_without_its_node_is_left_alone(void **state)
+{
+    char path[PATH_MAX];
+    const struct timespec old[] = {{.tv_sec = time(NULL) - 40},
+                                   {.tv_sec = time(NULL) - 40}};
+    (void)state;
+    snprintf(path, sizeof(path), "%s", scratch_path("logs"));
+    assert_int_equal(mkdir(path, 0755), 0);
+    scratch_write("logs/status.json", "{}", 2);
+    const char *asked = run_steps(2, ROUNDS, ALL);
+    assert_int_equal(count_of(asked, "srun "), 1);
+    assert_null(strstr(asked, "scontrol update"));
+    snprintf(path, sizeof(path), "%s", scratch_path("logs/status.json"));
+    assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+    assert_int_equal(count_of(run_steps(2, ROUNDS, ALL), "srun "), 2);
+}
+
 static void a_link_that_is_back_ends_no_step(void **state)
 {
     (void)state;
@@ -139,6 +161,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_without_a_node_for_long_is_started_again),
         cmocka_unit_test(while_slurm_does_not_answer_keepers_have_time),
+        cmocka_unit_test(a_step_that_trains_without_its_node_is_left_alone),
         cmocka_unit_test(a_link_that_is_back_ends_no_step),
     };
     char path[PATH_MAX];
