@@ -46,9 +46,11 @@ static unsigned long long barriers; /* passed by blocks, ever */
 static struct simt_fiber scheduler;
 static struct simt_fiber *running = &scheduler;
 
+static unsigned thread; /* the number of that one in its block */
+
 unsigned simt_thread(void)
 {
-    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+    return thread;
 }
 
 const char *simt_where(void)
@@ -130,17 +132,20 @@ static void yield(void)
 {
     struct simt_fiber *self = running, *next = next_fiber();
     uint3 index = threadIdx;
+    unsigned number = thread;
     if (next == self)
         return;
     running = next;
     simt_fiber_switch(self, next);
     running = self;
     threadIdx = index;
+    thread = number;
 }
 
 static void run_thread(unsigned number)
 {
     unsigned rest = number / blockDim.x;
+    thread = number;
     threadIdx.x = number - rest * blockDim.x;
     threadIdx.y = rest;
     threadIdx.z = 0;
@@ -191,12 +196,11 @@ unsigned long long simt_barriers(void)
 
 const uint64_t *simt_gather(unsigned mask, uint64_t value)
 {
-    unsigned number = simt_thread();
-    struct warp *warp = &block.warps[number / SIMT_LANES];
+    struct warp *warp = &block.warps[thread / SIMT_LANES];
     uint64_t *values = warp->values[warp->turn & 1];
     if (mask != 0xffffffffu)
         simt_fail("mask %#x: only whole warps are emulated", mask);
-    values[number % SIMT_LANES] = value;
+    values[thread % SIMT_LANES] = value;
     warp->waiting[warp->arrived++] = running;
     if (warp->arrived == SIMT_LANES) {
         make_warp_ready(warp);

@@ -70,7 +70,8 @@ $(simt_built)/%.cu.o: %.cu $(simt_built)/config.h
 	$(CXX) -c -o $@ $@.shared.s && rm -f $@.s $@.shared.s
 
 tests/simt/libsimt.so: $(simt_objects)
-	$(AM_V_CCLD)$(CC) -shared $(CFLAGS) $(LDFLAGS) -o $@ $(simt_objects) -lm
+	$(AM_V_CCLD)$(CC) -shared -Wl,-Bsymbolic-functions $(CFLAGS) $(LDFLAGS) \
+		-o $@ $(simt_objects) -lm
 
 simt_link = $(CXX) $(CXXFLAGS) $(DT_LDFLAGS) $(LDFLAGS) -o $@ \
 	$(filter %.o,$^) -Ltests/simt -lsimt -Wl,-rpath,'$$ORIGIN' $(LIBS)

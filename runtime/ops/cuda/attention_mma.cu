@@ -81,13 +81,22 @@ __device__ static inline void mma(float (&d)[4], const FragmentA &a,
 
 #else
 
+/* The halves of elements 2t, 2t + 1, 2t + 8 and 2t + 9 of a row of 16, which
+ * lane `first` + t has.
+ */
 template <typename X>
-__device__ static inline float half_of(uint32_t word, int which)
+__device__ static inline void gather_row(float (&row)[16], uint32_t low,
+                                         uint32_t high, int first)
 {
-    X two[2];
+    const uint64_t own = (uint64_t)high << 32 | low;
 
-    memcpy((void *)two, &word, sizeof(two));
-    return to_float(two[which]);
+    for (int t = 0; t < 4; t++) {
+        const uint64_t four = __shfl_sync(0xffffffffu, own, first + t);
+        X x[4];
+        memcpy((void *)x, &four, sizeof(x));
+        for (int i = 0; i < 4; i++)
+            row[i / 2 * 8 + 2 * t + i % 2] = to_float(x[i]);
+    }
 }
 
 /* The same for tests/simt; nvcc never compiles it. */
@@ -95,19 +104,15 @@ template <typename X>
 __device__ static inline void mma(float (&d)[4], const FragmentA &a,
                                   uint32_t b0, uint32_t b1, X)
 {
-    for (int k = 0; k < 16; k += 2) {
-        uint32_t left[2], right[2];
-        for (int i = 0; i < 2; i++) {
-            left[i] = __shfl_sync(0xffffffffu, a.x[i + k / 8 * 2],
-                                  group_row() * 4 + k % 8 / 2);
-            right[i] = __shfl_sync(0xffffffffu, k < 8 ? b0 : b1,
-                                   (group_column() + i) * 4 + k % 8 / 2);
-        }
-        for (int i = 0; i < 4; i++)
-            for (int j = 0; j < 2; j++)
-                d[i] +=
-                    half_of<X>(left[i / 2], j) * half_of<X>(right[i % 2], j);
+    float left[2][16], right[2][16];
+
+    for (int i = 0; i < 2; i++) {
+        gather_row<X>(left[i], a.x[i], a.x[i + 2], group_row() * 4);
+        gather_row<X>(right[i], b0, b1, (group_column() + i) * 4);
     }
+    for (int k = 0; k < 16; k++)
+        for (int i = 0; i < 4; i++)
+            d[i] += left[i / 2][k] * right[i % 2][k];
 }
 
 #endif
