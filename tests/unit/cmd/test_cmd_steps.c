@@ -200,6 +200,7 @@ static void success_without_a_node_is_none(void **state)
 static void a_job_that_cannot_shrink_goes_on(void **state)
 {
     (void)state;
+    setenv("SLURM_JOB_ID", "11", 1); /* the last one of an array */
     setenv("SLURM_ARRAY_JOB_ID", "11", 1);
     setenv("SLURM_ARRAY_TASK_ID", "3", 1);
     write_file("left", LOST "\n");

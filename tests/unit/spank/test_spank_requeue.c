@@ -205,6 +205,7 @@ static void the_status_of_keepers_is_that_of_srun(void **state)
 static void an_array_task_is_requeued_by_its_id(void **state)
 {
     (void)state;
+    setenv("SLURM_JOB_ID", "11", 1); /* the last one of the array */
     setenv("SLURM_ARRAY_JOB_ID", "11", 1);
     setenv("SLURM_ARRAY_TASK_ID", "4", 1);
     setenv("SLURM_RESTART_COUNT", "2", 1);
