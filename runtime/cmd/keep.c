@@ -33,14 +33,18 @@ static int is_wanted(const struct dt_conf *conf)
     return -1;
 }
 
-static int leave_out(const char *nodes)
+static int leave_out(const char *nodes, int n)
 {
     struct dt_error err;
     if (dt_job_leave_out(nodes, &err) == 0)
         return 0;
-    fprintf(stderr, "disttrain: warning: %s\n", err.text);
+    if (n == 1)
+        fprintf(stderr, "disttrain: warning: %s\n", err.text);
     return 1;
 }
+
+/* In all, longer than Slurm takes to find a node down. */
+static const double SHRINK_S = 20;
 
 /* Links that fail for a while come back before. */
 static const double SILENCE_S = 20;
@@ -77,6 +81,7 @@ static int keep(struct dt_keeper_options *options)
     options->token = getenv(DT_ENV_OUTLIVES);
     options->replaces = options->token;
     options->leave_out = leave_out;
+    options->shrink_s = SHRINK_S;
     options->is_left_out = dt_job_has_left;
     options->end_job = end_job;
     options->last_signal = last ? atoi(last) : 0;

@@ -204,8 +204,7 @@ static void run_loop(struct dt_keeper *k, struct pollfd *fds)
 static bool is_srun_gone(const void *keeper)
 {
     const struct dt_keeper *k = keeper;
-    const enum dt_answer answer = dt_reach_srun(k->options, &k->roster);
-    return answer == DT_ANSWER_SILENCE || answer == DT_ANSWER_REFUSED;
+    return dt_reach_lost_srun(k->options, &k->roster);
 }
 
 static int start_keeper(struct dt_keeper *k, struct dt_error *err)
@@ -234,8 +233,8 @@ static void free_keeper(struct dt_keeper *k)
         close(k->listener);
     if (k->signals >= 0)
         close(k->signals);
-    dt_roster_fini(&k->roster);
     dt_relay_fini(&k->relay, SAY_S);
+    dt_roster_fini(&k->roster);
 }
 
 /* Ends this process as its worker has ended. */

@@ -25,10 +25,11 @@ struct dt_keeper_options {
      * have so many. NULL: argv, for any number.
      */
     char *const *(*argv_of)(void *context, int first, int size);
-    /* Takes nodes, "n2,n3", out of the job, in a child of its own; NULL: none
-     * has to.
+    /* Takes nodes, "n2,n3", out of the job, in a child of its own, for the
+     * n-th time; NULL: none has to. If it fails, it is tried again.
      */
-    int (*leave_out)(const char *nodes);
+    int (*leave_out)(const char *nodes, int n);
+    double shrink_s; /* between two tries */
     /* Whether Slurm has taken a node out of the job, and ends what it finds of
      * the job there; NULL: it cannot be asked.
      */

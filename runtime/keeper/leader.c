@@ -293,8 +293,9 @@ static void serve_member(struct dt_leader *l, int id)
 
 double dt_leader_due(const struct dt_leader *l)
 {
-    return l->phase == DT_RUNNING || l->phase == DT_OVER ? INFINITY
-                                                         : l->deadline;
+    return l->phase == DT_RUNNING ? l->shrink_at
+           : l->phase == DT_OVER  ? INFINITY
+                                  : fmin(l->deadline, l->shrink_at);
 }
 
 void dt_leader_excuse(struct dt_leader *l, double seconds)
@@ -458,7 +459,7 @@ void dt_leader_end_job(struct dt_leader *l, struct dt_keeper_end *end)
 {
     const struct dt_keeper_options *options = l->options;
     const int status = l->verdict.cause.status;
-    const bool decides = dt_agree_is_whole(&l->roster) ||
+    const bool decides = l->ends || dt_agree_is_whole(&l->roster) ||
                          dt_agree_quorum(&l->roster) == DT_QUORUM_MORE;
     if (!l->told)
         return;
@@ -514,6 +515,7 @@ struct dt_leader *dt_leader_create(const struct dt_keeper_options *options,
     l->options = options;
     l->id = id;
     l->claim.fd = l->shrink.fd = l->hung = l->lost_rank = -1;
+    l->shrink_at = INFINITY;
     l->deadline =
         dt_clock_now() + (roster->epoch == 0 ? options->timeout_ms / 1e3
                                              : 3 * dt_keeper_silence(options));

@@ -62,7 +62,9 @@ struct dt_leader {
     struct dt_errand claim; /* of the next epoch, */
     bool ends;              /* so that there is none: the step ends */
 
-    struct dt_errand shrink; /* takes nodes out of the job */
+    struct dt_errand shrink; /* takes nodes out of the job, */
+    int shrinks;             /* for the n-th time since the last loss; */
+    double shrink_at;        /* again then, if it has failed; or INFINITY */
     int gone_all;            /* nodes lost so far */
     bool told;      /* the end to all, and not only to this part of the step */
     bool srun_gone; /* before anybody told it the end */

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@
 enum {
     STOP_S = 10, /* for workers to end, which are killed before */
     CLAIM_S = 5, /* for the file of an epoch */
+    MOST_SHRINKS = 20,
 };
 
 /* --- whether the rest goes on --- */
@@ -87,7 +89,26 @@ static int run_leave_out(const void *leader)
     const struct dt_leader *l = leader;
     char nodes[4096];
     list_lost(l, nodes, sizeof(nodes));
-    return nodes[0] ? l->options->leave_out(nodes) : 0;
+    return nodes[0] ? l->options->leave_out(nodes, l->shrinks) : 0;
+}
+
+static void start_shrink(struct dt_leader *l)
+{
+    l->shrinks++;
+    l->shrink_at = INFINITY;
+    if (dt_errand_start(&l->shrink, run_leave_out, l) < 0)
+        fprintf(stderr, "disttrain: warning: fork: %s\n", strerror(errno));
+}
+
+/* Slurm may not answer for a while, or the cluster lets no job shrink. */
+static void look_at_shrink(struct dt_leader *l)
+{
+    int failed = -1;
+    if (l->shrink.pid != 0 && dt_errand_done(&l->shrink, &failed) && failed &&
+        l->shrinks < MOST_SHRINKS)
+        l->shrink_at = dt_clock_now() + l->options->shrink_s;
+    if (dt_clock_now() >= l->shrink_at)
+        start_shrink(l);
 }
 
 /* Writes what takes the place of the lost nodes. */
@@ -130,9 +151,9 @@ static void go_on(struct dt_leader *l)
     snprintf(text, sizeof(text), "%s: %s", l->lost, instead);
     tell_restart(l, text);
     dt_errand_end(&l->shrink);
-    if (l->options->leave_out &&
-        dt_errand_start(&l->shrink, run_leave_out, l) < 0)
-        fprintf(stderr, "disttrain: warning: fork: %s\n", strerror(errno));
+    l->shrinks = 0;
+    if (l->options->leave_out)
+        start_shrink(l);
     dt_life_start(l);
 }
 
@@ -157,10 +178,12 @@ static void claim_end(struct dt_leader *l)
     start_claim(l, run_claim_of_end);
 }
 
+static void agree(struct dt_leader *l);
+
 /* Ends the step, which only a part with most votes may do: srun ends the others
  * with it. Nor may it where a leader before has perhaps decided otherwise. In a
  * step that was told to end, half of the votes are enough where the other half
- * cannot go on.
+ * cannot go on; the life that an earlier decision may have begun ends at once.
  */
 static void end_step(struct dt_leader *l, const struct dt_wire_down *cause)
 {
@@ -168,7 +191,7 @@ static void end_step(struct dt_leader *l, const struct dt_wire_down *cause)
     const bool asked = l->verdict.asked;
     l->verdict.cause = *cause;
     if (asked && quorum == DT_QUORUM_HALF && l->options->dir)
-        claim_end(l);
+        l->roster.ballot < 0 ? claim_end(l) : agree(l);
     else if (asked ? quorum != DT_QUORUM_LESS
                    : quorum == DT_QUORUM_MORE && l->roster.ballot < 0)
         dt_life_end(l, cause);
@@ -286,8 +309,8 @@ static void note_claim(struct dt_leader *l, int result)
             l, "other nodes of the step have decided: this part of it ends");
     else
         dt_life_step_aside(
-            l, "half of the nodes go on only if they can write a file "
-               "to " DT_EPOCH_DIR " in run.output_dir, which has "
+            l, "half of the nodes go on, or end the step, only if they can "
+               "write a file to " DT_EPOCH_DIR " in run.output_dir, which has "
                "failed: this part of the step ends");
 }
 
@@ -603,8 +626,7 @@ void dt_life_look(struct dt_leader *l)
 {
     const bool due = dt_clock_now() >= l->deadline;
     int result = -1;
-    if (l->shrink.pid != 0)
-        dt_errand_done(&l->shrink, &result);
+    look_at_shrink(l);
     if (l->phase == DT_STOPPING && due)
         end_stopping(l);
     else if (l->phase == DT_CLAIMING && l->claim.pid != 0 &&

@@ -81,40 +81,42 @@ void dt_relay_take(const struct dt_relay *relay)
 
 /* --- srun --- */
 
-/* Whether lines are lost, as srun takes nothing. It is asked again now and
- * then, as it may only be slow at first. Our own lines wait.
+/* Whether lines of a worker are lost, as srun takes nothing. It is asked again
+ * now and then, as it may only be slow at first.
  */
-static bool is_deaf(struct dt_relay *relay, int i)
+static bool is_deaf(struct dt_relay *relay, const struct dt_relay_stream *s)
 {
-    struct dt_relay_stream *s = &relay->streams[i];
     const double now = dt_clock_now();
-    if (i == OWN || now - s->refused < DT_RELAY_PATIENCE_S)
-        return false;
-    if (!s->gone && now - s->asked >= DT_RELAY_PATIENCE_S) {
-        s->gone = relay->is_gone(relay->context);
-        s->asked = dt_clock_now();
+    if (!relay->gone && now - s->refused >= DT_RELAY_PATIENCE_S &&
+        now - relay->asked >= DT_RELAY_PATIENCE_S) {
+        relay->gone = relay->is_gone(relay->context);
+        relay->asked = dt_clock_now();
     }
-    return s->gone;
+    return relay->gone;
+}
+
+/* Whether what has come waits for srun. Our own lines always do. */
+static bool waits(const struct dt_relay *relay, int i)
+{
+    return relay->streams[i].refused > 0 && (i == OWN || !relay->gone);
 }
 
 void dt_relay_poll(const struct dt_relay *relay, struct pollfd *fds)
 {
     for (int i = 0; i < DT_RELAY_STREAMS; i++) {
         const struct dt_relay_stream *s = &relay->streams[i];
-        fds[i] = s->refused > 0 && !s->gone
-                     ? (struct pollfd){s->to, POLLOUT, 0}
-                     : (struct pollfd){s->from, POLLIN, 0};
+        fds[i] = waits(relay, i) ? (struct pollfd){s->to, POLLOUT, 0}
+                                 : (struct pollfd){s->from, POLLIN, 0};
     }
 }
 
 double dt_relay_due(const struct dt_relay *relay)
 {
     double due = INFINITY;
-    for (int i = 0; i < OWN; i++) {
-        const struct dt_relay_stream *s = &relay->streams[i];
-        if (s->refused > 0 && !s->gone)
-            due = fmin(due, fmax(s->refused, s->asked) + DT_RELAY_PATIENCE_S);
-    }
+    for (int i = 0; i < OWN; i++)
+        if (waits(relay, i))
+            due = fmin(due, fmax(relay->streams[i].refused, relay->asked) +
+                                DT_RELAY_PATIENCE_S);
     return due;
 }
 
@@ -125,30 +127,38 @@ static void drop(struct dt_relay_stream *s, size_t bytes)
     memmove(s->text, s->text + bytes, s->used);
 }
 
+/* Takes away lines that nobody gets. */
+static void lose(struct dt_relay *relay, int i, size_t bytes)
+{
+    struct dt_relay_stream *s = &relay->streams[i];
+    for (size_t k = 0; k < bytes && i != OWN; k++)
+        relay->lost += s->text[k] == '\n';
+    drop(s, bytes);
+}
+
 /* Passes on the first bytes that wait. A pipe takes so few all at once, or
- * none; then they wait on, and the worker with them, unless srun is gone.
- * False: they wait.
+ * none; then they wait on, and the worker with them, unless srun is gone. What
+ * slurmstepd or a full disk never takes is lost at once. False: they wait.
  */
 static bool pass(struct dt_relay *relay, int i, size_t bytes)
 {
     struct dt_relay_stream *s = &relay->streams[i];
     const ssize_t n = write(s->to, s->text, bytes);
-    const bool broken = n < 0 && errno != EAGAIN && errno != EINTR;
+    const bool never = n < 0 && errno != EAGAIN && errno != EINTR;
     if (n > 0) {
         drop(s, (size_t)n);
         bytes -= (size_t)n;
-        s->refused = 0;
-        s->gone = false;
+        relay->gone = false;
     }
+    if (n > 0 || never)
+        s->refused = 0;
     if (bytes == 0)
         return true;
-    if (s->refused == 0)
+    if (!never && s->refused == 0)
         s->refused = dt_clock_now();
-    if (!broken && !is_deaf(relay, i))
+    if (!never && (i == OWN || !is_deaf(relay, s)))
         return false;
-    for (size_t k = 0; k < bytes && i != OWN; k++)
-        relay->lost += s->text[k] == '\n';
-    drop(s, bytes);
+    lose(relay, i, bytes);
     return true;
 }
 
@@ -161,6 +171,16 @@ static size_t count_whole(const struct dt_relay_stream *s)
                                         : 0;
 }
 
+/* Reads more of a stream. False: there is none now. */
+static bool take(struct dt_relay_stream *s)
+{
+    const ssize_t n =
+        read(s->from, s->text + s->used, sizeof(s->text) - s->used);
+    if (n > 0)
+        s->used += (size_t)n;
+    return n > 0;
+}
+
 /* Passes on what a stream has. False: it waits for srun. */
 static bool serve_stream(struct dt_relay *relay, int i)
 {
@@ -169,11 +189,8 @@ static bool serve_stream(struct dt_relay *relay, int i)
         const size_t whole = count_whole(s);
         if (whole > 0 && !pass(relay, i, whole))
             return false;
-        const ssize_t n =
-            read(s->from, s->text + s->used, sizeof(s->text) - s->used);
-        if (n <= 0)
+        if (!take(s))
             return true;
-        s->used += (size_t)n;
     }
     return true;
 }
@@ -192,17 +209,24 @@ static void serve_rest(struct dt_relay *relay, int i)
         pass(relay, i, s->used);
 }
 
+/* Says how much is lost. */
+static void account(struct dt_relay *relay)
+{
+    if (relay->lost > 0)
+        fprintf(stderr,
+                "disttrain: rank %d on %s: srun did not take %ld lines, which "
+                "are lost\n",
+                relay->rank, relay->host, relay->lost);
+    relay->lost = 0;
+}
+
 void dt_relay_finish(struct dt_relay *relay, int rank, const char *host)
 {
+    relay->rank = rank;
+    relay->host = host;
     for (int i = 0; i < OWN; i++)
         serve_rest(relay, i);
-    if (relay->lost == 0)
-        return;
-    fprintf(stderr,
-            "disttrain: rank %d on %s: srun did not take %ld lines, which are "
-            "lost\n",
-            rank, host, relay->lost);
-    relay->lost = 0;
+    account(relay);
 }
 
 /* --- the end --- */
@@ -221,17 +245,29 @@ static bool has_rest(const struct dt_relay_stream *s)
            (s->from >= 0 && poll(&p, 1, 0) > 0 && (p.revents & POLLIN) != 0);
 }
 
+/* Takes what srun has not taken in time. */
+static void lose_rest(struct dt_relay *relay, int i)
+{
+    struct dt_relay_stream *s = &relay->streams[i];
+    do
+        lose(relay, i, s->used);
+    while (take(s));
+}
+
 void dt_relay_fini(struct dt_relay *relay, double seconds)
 {
     const double until = dt_clock_now() + seconds;
     for (int i = 0; i < DT_RELAY_STREAMS; i++) {
         struct dt_relay_stream *s = &relay->streams[i];
         struct pollfd srun = {s->to, POLLOUT, 0};
+        if (i == OWN)
+            account(relay);
         serve_rest(relay, i);
         while (has_rest(s) && dt_clock_now() < until) {
             poll(&srun, 1, WAIT_MS);
             serve_rest(relay, i);
         }
+        lose_rest(relay, i);
     }
     if (relay->streams[OWN].from >= 0)
         dup2(relay->worker_stderr, STDERR_FILENO);

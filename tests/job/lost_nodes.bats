@@ -266,7 +266,7 @@ one_side() {
     wait "$srun" || status=$?
     cat left.log
     ((status == 69))
-    grep "n1: half of the nodes go on only if they can write a file to .epochs" left.log
+    grep "n1: half of the nodes go on, or end the step, only if they can write a file to .epochs" left.log
     grep "all keepers that could be heard have left the step, and for 5 s no others have gone on: it ends" left.log
 }
 

@@ -349,8 +349,8 @@ int dt_owner_check(struct dt_owner *owner, struct dt_error *err)
 {
     if (dt_epoch_is_over(owner->dir))
         return dt_error_set(err, EX_UNAVAILABLE,
-                            "%s: other nodes of this step go on without this "
-                            "one, which writes nothing there any more",
+                            "%s: other nodes of this step have decided without "
+                            "this one, which writes nothing there any more",
                             owner->dir);
     enum found found = look_at_file(owner);
     if (found == NONE && dt_file_mkdirs(owner->dir, NULL) == 0) {

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -248,17 +249,49 @@ static void what_a_keeper_says_waits_for_srun(void **state)
     close_pipes(out, err);
 }
 
-/* slurmstepd is gone: nobody is waited for. */
+/* What is never taken is waited for by nobody, also not by a loop that turns at
+ * once.
+ */
 static void speak_to_nobody(struct dt_relay *relay, const int out[2],
                             const int err[2])
 {
     (void)out;
     (void)err;
     signal(SIGPIPE, SIG_IGN);
-    const double begin = dt_clock_now();
+    struct pollfd fds[DT_RELAY_STREAMS];
+    CHECK(dt_relay_open(relay) == 0);
+    print_as_worker(relay, "", "one\ntwo\n");
     fprintf(stderr, "first\n");
+    dt_relay_serve(relay);
+    dt_relay_poll(relay, fds);
+    CHECK(poll(fds, DT_RELAY_STREAMS, 0) == 0 && isinf(dt_relay_due(relay)));
+    CHECK(relay->lost == 2 && questions == 0);
+    const double begin = dt_clock_now();
     dt_relay_fini(relay, 60);
     CHECK(dt_clock_now() - begin < 30);
+}
+
+/* srun is gone when a keeper ends: the lines that wait are counted, too. */
+static void end_unheard(struct dt_relay *relay, const int out[2],
+                        const int err[2])
+{
+    (void)out;
+    CHECK(dt_relay_open(relay) == 0);
+    fill_srun(relay, 0);
+    print_lines(relay->streams[0].end, LINES);
+    dt_relay_finish(relay, 3, "n2");
+    CHECK(relay->lost == 0);
+    dt_relay_fini(relay, 0.1);
+    CHECK(strstr(read_all(err[0]), "rank 3 on n2: srun did not take"));
+}
+
+static void lines_that_wait_at_the_end_are_counted(void **state)
+{
+    int out[2], err[2];
+    (void)state;
+    open_pipes(out, err);
+    run_keeper(end_unheard, out, err);
+    close_pipes(out, err);
 }
 
 static void a_broken_pipe_keeps_nobody(void **state)
@@ -279,6 +312,7 @@ int main(void)
         cmocka_unit_test(whole_lines_wait_for_srun_or_are_lost),
         cmocka_unit_test(what_a_keeper_says_waits_for_srun),
         cmocka_unit_test(a_broken_pipe_keeps_nobody),
+        cmocka_unit_test(lines_that_wait_at_the_end_are_counted),
     };
     return cmocka_run_group_tests_name("relay", tests, NULL, NULL);
 }

@@ -17,8 +17,11 @@
 #include "keeper/reach.h"
 #include "tests/unit/keeper/nodes_scene.h"
 
-static bool silent; /* what host.c would say: the host of lost keepers is */
-static char gone[PATH_MAX]; /* and that of srun, where there is such a file */
+/* What host.c would say: the host of lost keepers is silent; and that of srun,
+ * while there is such a file.
+ */
+static bool silent;
+static char gone[PATH_MAX];
 
 static char booted[PATH_MAX]; /* it has booted */
 static enum dt_answer before; /* of srun, when the step ends */
@@ -36,8 +39,8 @@ enum dt_answer dt_host_ask(const char *address, unsigned port)
 bool dt_host_is_silent(const struct dt_wire_row *row)
 {
     assert_int_not_equal(row->address[0], '\0');
-    return row->hello.port == 9 ? access(gone, F_OK) == 0
-                                : silent && access(booted, F_OK) < 0;
+    return access(gone, F_OK) == 0 ||
+           (row->hello.port != 9 && silent && access(booted, F_OK) < 0);
 }
 
 static char job_end[PATH_MAX];
@@ -87,10 +90,12 @@ static void where_the_host_of_srun_lives_nobody_ends_the_job(void **state)
     }
 }
 
-static int leave_out(const char *nodes)
+static int refusals; /* of Slurm */
+
+static int leave_out(const char *nodes, int n)
 {
-    fprintf(stderr, "left out: %s.\n", nodes);
-    return 0;
+    fprintf(stderr, "left out: %s%s\n", nodes, n <= refusals ? ", no." : ".");
+    return n <= refusals;
 }
 
 /* Slurm would refuse to take its host out of the job, and the others, too. */
@@ -109,6 +114,27 @@ static void the_host_of_srun_stays_in_its_job(void **state)
     unsetenv("LAST");
     has("left out: ", 1);
     has("left out: n2.\n", 1);
+}
+
+/* It does not answer for a while. */
+static void slurm_is_asked_again_to_leave_nodes_out(void **state)
+{
+    (void)state;
+    silent = false;
+    refusals = 2;
+    setenv("LAST", "2", 1);
+    open_srun(3, "again");
+    scene.options.leave_out = leave_out;
+    scene.options.shrink_s = 0.05;
+    start_step(3);
+    lose(2);
+    scene_await(&scene, "left out: n3.", 1);
+    scene_signal(&scene, SIGTERM);
+    end_step();
+    unsetenv("LAST");
+    refusals = 0;
+    has("left out: n3, no.\n", 2);
+    has("left out: n3.\n", 1);
 }
 
 static void without_srun_the_last_leader_ends_the_job(void **state)
@@ -220,6 +246,24 @@ static void the_signal_before_the_limit_is_told(void **state)
     assert_string_equal(read_job_end(), "69 late.");
 }
 
+/* The file of the next epoch tells that the lost half does not go on. */
+static void half_that_is_told_to_end_ends_the_job(void **state)
+{
+    (void)state;
+    silent = true;
+    open_srun(2, "told");
+    scene.options.trains = true;
+    scene_script(&scene, "trap 'exit 75' TERM\necho life 0: up\n"
+                         "while :; do sleep 0.02; done");
+    start_step(2);
+    assert_int_equal(kill(scene.pids[1], SIGSTOP), 0);
+    lose(0);
+    assert_int_equal(kill(-scene.pids[1], SIGTERM), 0);
+    assert_int_equal(kill(scene.pids[1], SIGCONT), 0);
+    end_step();
+    assert_string_equal(read_job_end(), "75.");
+}
+
 /* Starts three nodes, of which n2 alone is left. */
 static void leave_one(const char *dir)
 {
@@ -247,7 +291,9 @@ static void a_part_that_steps_aside_leaves_the_job(void **state)
     start_step(2);
     lose(0);
     end_step();
-    has("half of the nodes go on only if they can write a file", 1);
+    has("half of the nodes go on, or end the step, only if they can write a "
+        "file",
+        1);
     assert_string_equal(read_job_end(), "");
 }
 
@@ -306,9 +352,11 @@ static void print_to_nobody(const char *dir, const char *node, int lost)
     int ends[2];
     size_t used = 0;
     open_srun(3, dir);
+    scene.options.silence_s = 60;
     scene.options.token = "70ce4";
     scene.options.srun_address = "10.0.0.1";
-    scene.options.srun_port = 77;
+    snprintf(gone, sizeof(gone), "%s", scratch_path("gone"));
+    unlink(gone);
     scene_script(&scene, "touch $W/$DIR$LIFE$R\n"
                          "[ $LIFE = 1 ] || exec sleep 1000\n"
                          "yes 123456789 | head -c 655360\n"
@@ -321,10 +369,12 @@ static void print_to_nobody(const char *dir, const char *node, int lost)
     close(ends[1]);
     for (int rank = 0; rank < 3; rank++)
         await_file(dir, "0", rank);
+    scratch_write("gone", "", 0);
     lose(lost);
     for (int rank = 0; rank < 3; rank++)
         if (rank != lost)
             await_file(dir, ".full", rank);
+    unlink(gone);
     for (ssize_t n; (n = read(ends[0], scene.text + used,
                               sizeof(scene.text) - 1 - used)) > 0;) {
         used += (size_t)n;
@@ -342,7 +392,6 @@ static void a_step_whose_srun_comes_back_ends_as_it_has_ended(void **state)
 {
     (void)state;
     silent = false;
-    before = DT_ANSWER_SILENCE;
     for (int lost = 0; lost < 3; lost += 2) {
         print_to_nobody(lost ? "flap2" : "flap0", lost ? "n9" : "n1", lost);
         has("disttrain: record: 70ce4 verdict 0 1\n", 1);
@@ -358,9 +407,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(where_the_host_of_srun_lives_nobody_ends_the_job),
         cmocka_unit_test(the_host_of_srun_stays_in_its_job),
+        cmocka_unit_test(slurm_is_asked_again_to_leave_nodes_out),
         cmocka_unit_test(without_srun_the_last_leader_ends_the_job),
         cmocka_unit_test(the_job_ends_when_the_host_of_srun_has_booted),
         cmocka_unit_test(the_signal_before_the_limit_is_told),
+        cmocka_unit_test(half_that_is_told_to_end_ends_the_job),
         cmocka_unit_test(a_part_that_steps_aside_leaves_the_job),
         cmocka_unit_test(srun_may_be_on_a_node_of_others),
         cmocka_unit_test(a_step_whose_srun_comes_back_ends_as_it_has_ended),
