@@ -54,11 +54,13 @@ struct steps {
     long batch; /* train_batch_size; 0: the step does not train */
     char loop[17]; /* tells this process from others */
     long restarts;
-    double asked;  /* when the nodes were asked last */
-    double lost;   /* when a step lost a node whose keepers may go on; or 0 */
-    pid_t srun;    /* 0: it has ended */
-    int status;    /* of srun, as a shell has it */
-    bool stopping; /* somebody ends the job */
+    double asked; /* when the nodes were asked last */
+    double lost;  /* when a step lost a node whose keepers may go on; or 0 */
+    struct timespec written; /* the status of the run, as far as is known, */
+    double seen;             /* and when that was; 0: before we looked */
+    pid_t srun;              /* 0: it has ended */
+    int status;              /* of srun, as a shell has it */
+    bool stopping;           /* somebody ends the job */
 };
 
 __attribute__((format(printf, 1, 2))) static void say(const char *fmt, ...)
@@ -289,13 +291,19 @@ static void shrink_job(const struct steps *s)
         say("warning: %s", err.text);
 }
 
-/* Whether workers write the status of the run. */
-static bool run_goes_on(const struct dt_conf *conf)
+/* Notes when workers have written the status of the run. Its time is that of
+ * the file server.
+ */
+static void look_at_run(struct steps *s, double now)
 {
     char path[PATH_MAX];
     struct stat st;
-    snprintf(path, sizeof(path), "%s/status.json", conf->logging.dir);
-    return stat(path, &st) == 0 && difftime(time(NULL), st.st_mtime) < WRITE_S;
+    snprintf(path, sizeof(path), "%s/status.json", s->conf->logging.dir);
+    if (stat(path, &st) < 0 || (st.st_mtim.tv_sec == s->written.tv_sec &&
+                                st.st_mtim.tv_nsec == s->written.tv_nsec))
+        return;
+    s->seen = s->written.tv_sec == 0 ? 0 : now;
+    s->written = st.st_mtim;
 }
 
 /* Keepers have time to go on without a node. When they do, they take it out of
@@ -309,11 +317,12 @@ static int watch_keepers(struct steps *s)
         return -1;
     const int out = dt_job_nodes_are_out(&s->nodes, s->job);
     const double now = dt_clock_now();
+    look_at_run(s, now);
     if (s->lost == 0 || out < 0)
         s->lost = now;
     if (out <= 0 && now < s->lost + MEND_S)
         return 1;
-    return out > 0 || run_goes_on(s->conf) ? 0 : -1;
+    return out > 0 || (s->seen > 0 && now < s->seen + WRITE_S) ? 0 : -1;
 }
 
 /* Says what was not said of a node yet. */
