@@ -11,6 +11,8 @@
 
 #include "ckpt/ckpt_impl.h"
 
+enum { PAGE = 4096 };
+
 static int no_memory(const char *path, struct dt_error *err)
 {
     return dt_error_set(err, EX_OSERR, "%s: no memory to keep it in", path);
@@ -19,7 +21,6 @@ static int no_memory(const char *path, struct dt_error *err)
 struct dt_ckpt_stage *dt_ckpt_stage_create(void *memory, size_t bytes,
                                            struct dt_error *err)
 {
-    enum { PAGE = 4096 };
     struct dt_ckpt_stage *stage = calloc(1, sizeof(*stage));
     if (!stage) {
         dt_error_set(err, EX_OSERR, "out of memory");
@@ -82,26 +83,42 @@ int dt_ckpt_stage_copy(struct dt_ckpt_stage *stage, const char *path,
     return 0;
 }
 
-/* Copies past the cache: nobody reads the copy soon, and no line of it has to
- * be read before it is written, which saves a quarter of the time.
+#ifdef __SSE2__
+enum { LINE = 64, PAGES = 4, AT_ONCE = 2 * LINE };
+
+/* Copies PAGES pages to a place at the begin of a line, past the cache: nobody
+ * reads the copy soon, and no line of it has to be read before it is written.
+ * Memory is faster at several pages side by side than at one after another.
  */
+static void copy_pages(char *to, const char *from)
+{
+    for (size_t i = 0; i < PAGE; i += AT_ONCE) {
+        for (size_t k = i; k < PAGES * PAGE; k += PAGE)
+            for (size_t j = k; j < k + AT_ONCE; j += LINE)
+                _mm_prefetch(from + PAGES * PAGE + j, _MM_HINT_T0);
+        for (size_t k = i; k < PAGES * PAGE; k += PAGE)
+            for (size_t j = k; j < k + AT_ONCE; j += sizeof(__m128i))
+                _mm_stream_si128((__m128i *)(to + j),
+                                 _mm_loadu_si128((const __m128i *)(from + j)));
+    }
+}
+
 static void copy_part(char *to, const char *from, size_t bytes)
 {
-#ifdef __SSE2__
-    enum { ALIGN = sizeof(__m128i), LINE = 4 * ALIGN };
-    size_t i = -(uintptr_t)to % ALIGN;
+    size_t i = -(uintptr_t)to % LINE;
     memcpy(to, from, i < bytes ? i : bytes);
-    for (; i + LINE <= bytes; i += LINE)
-        for (size_t k = i; k < i + LINE; k += ALIGN)
-            _mm_stream_si128((__m128i *)(to + k),
-                             _mm_loadu_si128((const __m128i *)(from + k)));
+    for (; i + PAGES * PAGE <= bytes; i += PAGES * PAGE)
+        copy_pages(to + i, from + i);
     _mm_sfence();
     if (i < bytes)
         memcpy(to + i, from + i, bytes - i);
-#else
-    memcpy(to, from, bytes);
-#endif
 }
+#else
+static void copy_part(char *to, const char *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+#endif
 
 static void copy_bytes(char *to, const char *from, size_t bytes)
 {

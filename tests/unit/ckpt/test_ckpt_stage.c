@@ -5,9 +5,10 @@
 #include <errno.h>
 #include <sys/stat.h>
 
+#include "ckpt/ckpt_impl.h"
 #include "tests/unit/ckpt/ckpt_root.h"
 
-enum { ROOM = 1 << 20 };
+enum { ROOM = 3 << 20 };
 
 static char memory[ROOM] __attribute__((aligned(4096)));
 static float values[3 * WEIGHTS];
@@ -229,6 +230,33 @@ static void what_was_not_written_touches_nothing(void **state)
     dt_ckpt_stage_destroy(stage);
 }
 
+/* Around the sizes that are copied in one go, from and to any place. */
+static void a_copy_of_any_size_has_all_bytes(void **state)
+{
+    static const size_t sizes[] = {0,     1,     63,    64,      65,
+                                   4096,  16383, 16384, 16385,   16447,
+                                   49151, 65536, 65600, 1048577, 1100000};
+    static unsigned char from[1100000 + 64];
+    (void)state;
+    for (size_t i = 0; i < sizeof(from); i++)
+        from[i] = (unsigned char)(i * 7 + i / 251);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        for (size_t shift = 0; shift < 64; shift += 21) {
+            struct dt_error err = {0};
+            struct dt_ckpt_stage *stage =
+                dt_ckpt_stage_create(memory, ROOM, &err);
+            assert_int_equal(dt_ckpt_stage_file(stage, "f", &err), 0);
+            assert_int_equal(dt_ckpt_stage_put(stage, from, shift, &err), 0);
+            assert_int_equal(
+                dt_ckpt_stage_put(stage, from + shift, sizes[i], &err), 0);
+            assert_int_equal(dt_ckpt_stage_put(stage, "end", 4, &err), 0);
+            const char *at = stage->memory + stage->used - sizes[i] - 4;
+            assert_memory_equal(at, from + shift, sizes[i]);
+            assert_string_equal(at + sizes[i], "end");
+            dt_ckpt_stage_destroy(stage);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +268,7 @@ int main(void)
         cmocka_unit_test_setup(a_write_that_fails_leaves_only_what_was_there,
                                fill),
         cmocka_unit_test_setup(what_was_not_written_touches_nothing, fill),
+        cmocka_unit_test(a_copy_of_any_size_has_all_bytes),
     };
     return cmocka_run_group_tests_name("ckpt_stage", tests, NULL, NULL);
 }
