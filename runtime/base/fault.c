@@ -89,7 +89,7 @@ static void plans_load(void)
     free(copy);
 }
 
-/* The start of the ranks, as their keeper or a batch script counts it. */
+/* The start of the ranks, as their batch script and keepers count it. */
 static int here_life(void)
 {
     const char *restarts = getenv("TORCHELASTIC_RESTART_COUNT");

@@ -214,6 +214,8 @@ static int start_keeper(struct dt_keeper *k, struct dt_error *err)
         dt_worker_init(&k->worker, &k->before, err) < 0)
         return -1;
     k->worker.relay = &k->relay;
+    if (!dt_keeper_number(DT_WORKER_RESTARTS, &k->worker.earlier))
+        k->worker.earlier = 0;
     dt_reach_hear_srun(k->options, &k->roster);
     if (dt_keeper_listen(k, err) < 0 ||
         (k->id == 0 ? dt_keeper_lead(k, err) : dt_keeper_follow(k, err)) < 0)

@@ -123,8 +123,9 @@ int dt_worker_start(struct dt_worker *worker,
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return dt_error_set(err, EX_OSERR, "keeper: socketpair: %s",
                             strerror(errno));
-    set_number("TORCHELASTIC_RESTART_COUNT", restarts);
-    set_number("TORCHELASTIC_MAX_RESTARTS", options->max_restarts);
+    set_number(DT_WORKER_RESTARTS, (long)worker->earlier + restarts);
+    set_number("TORCHELASTIC_MAX_RESTARTS",
+               worker->earlier + options->max_restarts);
     if (port != 0)
         set_number("MASTER_PORT", port);
     dt_wire_close(&worker->wire);

@@ -13,11 +13,17 @@
 #include "launch/wire.h"
 #include "segment/board.h"
 
+/* How often a program was started again, in the environment: what the job and
+ * the batch script have counted before the step, and keepers within it.
+ */
+#define DT_WORKER_RESTARTS "TORCHELASTIC_RESTART_COUNT"
+
 struct dt_worker {
     pid_t pid; /* 0: it is not running */
     struct dt_wire wire;
     struct dt_board *board;
     int state;                    /* see base/inherited.h */
+    int earlier;                  /* restarts before this step */
     long oom_kills;               /* of its control group when it was started */
     sigset_t signals;             /* those that its program blocks */
     struct rlimit files;          /* and how many it may have open */
@@ -30,9 +36,9 @@ int dt_worker_init(struct dt_worker *worker, const sigset_t *signals,
 void dt_worker_fini(struct dt_worker *worker);
 
 /* Starts it for the `restarts`-th time again, with a MASTER_PORT of its own; 0:
- * as it is in the environment. `max_restarts` are for the framework. -1:
- * EX_OSERR. A program that cannot be run ends with the status that a shell
- * gives.
+ * as it is in the environment. It is told the restarts so far and how many
+ * there are at most, those before this step included. -1: EX_OSERR. A program
+ * that cannot be run ends with the status that a shell gives.
  */
 int dt_worker_start(struct dt_worker *worker,
                     const struct dt_keeper_options *options, char *const *argv,

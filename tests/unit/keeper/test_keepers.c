@@ -85,6 +85,24 @@ static void all_start_again_when_one_fails(void **state)
     }
 }
 
+/* So a program that loads its checkpoint when the count is not 0 does so in a
+ * job that was requeued, and in a step that was restarted.
+ */
+static void restarts_before_the_step_count_as_well(void **state)
+{
+    (void)state;
+    setenv("TORCHELASTIC_RESTART_COUNT", "2", 1);
+    run(2, "echo life $LIFE of $TORCHELASTIC_MAX_RESTARTS. | tee -a $W/later\n"
+           "until [ $(grep -c \"life $LIFE\" $W/later) = 2 ]\n"
+           "do sleep 0.02; done\n"
+           "[ $LIFE != 2 ] || exit 3");
+    unsetenv("TORCHELASTIC_RESTART_COUNT");
+    expect_all(0);
+    has("life 2 of 5.\n", 2);
+    has("life 3 of 5.\n", 2);
+    has("(restart 1; at most 3)\n", 1);
+}
+
 static void each_task_ends_as_its_worker_does_when_no_try_is_left(void **state)
 {
     (void)state;
@@ -359,6 +377,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(programs_that_end_well_end_the_step),
         cmocka_unit_test(all_start_again_when_one_fails),
+        cmocka_unit_test(restarts_before_the_step_count_as_well),
         cmocka_unit_test(each_task_ends_as_its_worker_does_when_no_try_is_left),
         cmocka_unit_test(processes_of_a_worker_end_with_it),
         cmocka_unit_test(who_is_told_to_end_is_not_started_again),
