@@ -12,10 +12,10 @@
 #include "base/str.h"
 #include "conf/keys/draft.h"
 
-/* Seconds before the limit, if none are given: to other programs, as in Slurm's
- * --signal, and to a run that has not saved yet.
+/* Seconds before the limit, if none are given: to a program that tells us
+ * nothing, as a run that has not saved yet.
  */
-enum { SIGNAL_OTHERS_S = 60, SIGNAL_FIRST_S = 120 };
+enum { SIGNAL_S = 120 };
 
 /* Reads digits; false if there are none or too many. */
 static bool take_number(const char **text, long *number)
@@ -78,13 +78,14 @@ static void check_signal(struct dt_conf_draft *draft)
     const bool trains = conf->trains && conf->launch.command.count == 0;
     long limit = 0;
     if (!text && conf->launch.requeue)
-        text = trains ? "USR1" : "USR1@120";
+        text = "USR1";
     if (!text)
         return;
     const char *at = strchrnul(text, '@');
     conf->launch.signal_number = signal_number(text, (size_t)(at - text));
-    conf->launch.signal_measured = *at == '\0' && trains;
-    conf->launch.signal_s = trains ? SIGNAL_FIRST_S : SIGNAL_OTHERS_S;
+    const bool given = *at == '@';
+    conf->launch.signal_measured = !given && trains;
+    conf->launch.signal_s = SIGNAL_S;
     const bool bad =
         *at++ && (!take_number(&at, &conf->launch.signal_s) || *at);
     const bool fits = !conf->launch.time ||
@@ -95,8 +96,8 @@ static void check_signal(struct dt_conf_draft *draft)
                 "expected USR1, USR2, TERM or HUP, and seconds after @, such "
                 "as USR1@300, got \"%.60s\"",
                 text);
-    else if (!fits && conf->launch.signal_measured)
-        conf->launch.signal_s = limit / 2; /* until a save was measured */
+    else if (!fits && !given)
+        conf->launch.signal_s = limit / 2;
     else if (!fits)
         PROBLEM(draft, "launch.signal",
                 "%ld s before the limit is before the start: launch.time is "

@@ -85,12 +85,32 @@ static void a_job_that_requeues_is_signalled_in_time(void **state)
     dt_conf_destroy(conf);
     conf = load_good("launch: {signal: term}\n", "");
     assert_int_equal(conf->launch.signal_number, SIGTERM);
-    assert_int_equal(conf->launch.signal_s, 60);
+    assert_int_equal(conf->launch.signal_s, 120);
     assert_false(conf->launch.signal_measured);
     dt_conf_destroy(conf);
     conf = load_good("launch: {nodes: 1}\n", "");
     assert_int_equal(conf->launch.signal_number, 0);
     dt_conf_destroy(conf);
+}
+
+/* Seconds that nobody has written are refused by no limit. */
+static void seconds_of_our_own_fit_a_short_job(void **state)
+{
+    static const struct {
+        const char *launch;
+        int seconds;
+    } cases[] = {
+        {"launch: {requeue: true, time: 2}\n", 60},
+        {"launch: {requeue: true, time: 3}\n", 120},
+        {"launch: {signal: USR1, time: 1, command: [prog]}\n", 30},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct dt_conf *conf = load_good(cases[i].launch, "");
+        assert_int_equal(conf->launch.signal_s, cases[i].seconds);
+        assert_false(conf->launch.signal_measured);
+        dt_conf_destroy(conf);
+    }
 }
 
 /* As late as the last save allows, unless the file says how early. */
@@ -105,7 +125,7 @@ static void training_is_signalled_when_a_save_needs_it(void **state)
         {"launch: {signal: USR1}\n", 120, true},
         {"launch: {signal: USR1, time: 2}\n", 60, true},
         {"launch: {signal: USR1@30}\n", 30, false},
-        {"launch: {signal: USR1, command: [prog]}\n", 60, false},
+        {"launch: {signal: USR1, command: [prog]}\n", 120, false},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -168,12 +188,13 @@ static const struct {
      "choose whether a crash puts the job back into the queue or restarts "
      "the step in the same job\n"},
     {"launch: {nodes: 2, spares: 1}\n",
-     "t.yaml:1:28: launch.spares: needs launch.max_restarts, or launch.keeper\n"},
+     "t.yaml:1:28: launch.spares: needs launch.max_restarts, or "
+     "launch.keeper\n"},
     {"launch: {spares: 1, max_restarts: 1}\n",
      "t.yaml:1:18: launch.spares: needs launch.nodes: how many does a step "
      "use?\n"},
-    {"launch: {min_ranks: 1}\n",
-     "t.yaml:1:21: launch.min_ranks: needs launch.max_restarts, or launch.keeper\n"},
+    {"launch: {min_ranks: 1}\n", "t.yaml:1:21: launch.min_ranks: needs "
+                                 "launch.max_restarts, or launch.keeper\n"},
     {"launch: {nodes: 2, ntasks_per_node: 2, min_ranks: 5, max_restarts: 1}\n",
      "t.yaml:1:51: launch.min_ranks: 5 ranks are more than a step has: 2 nodes "
      "with 2 each\n"},
@@ -456,6 +477,7 @@ int main(void)
         cmocka_unit_test(names_of_other_launchers_are_understood),
         cmocka_unit_test(every_framework_of_the_plugin_may_be_named),
         cmocka_unit_test(a_job_that_requeues_is_signalled_in_time),
+        cmocka_unit_test(seconds_of_our_own_fit_a_short_job),
         cmocka_unit_test(training_is_signalled_when_a_save_needs_it),
         cmocka_unit_test(the_console_knows_the_default_hang_timeout),
         cmocka_unit_test(only_times_as_slurm_writes_them_are_read),
