@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sysexits.h>
@@ -46,7 +47,9 @@ static int leave_out(const char *nodes, int n)
 /* In all, longer than Slurm takes to find a node down. */
 static const double SHRINK_S = 20;
 
-/* Links that fail for a while come back before. */
+/* Links that fail for a while come back before, unless the user says that they
+ * take longer.
+ */
 static const double SILENCE_S = 20;
 
 /* From the first answer of a kernel to that of slurmd. */
@@ -70,8 +73,10 @@ static void end_job(const struct dt_keeper_end *end)
         fprintf(stderr, "disttrain: warning: %s\n", err.text);
 }
 
-/* Keeps with these options, and those that srun's plugin has set. */
-static int keep(struct dt_keeper_options *options)
+/* Keeps with these options, and those that srun's plugin has set; for a
+ * configuration, or NULL.
+ */
+static int keep(struct dt_keeper_options *options, const struct dt_conf *conf)
 {
     const char *spares = getenv(DT_ENV_SPARES);
     const char *last = getenv(DT_ENV_SIGNAL);
@@ -85,7 +90,8 @@ static int keep(struct dt_keeper_options *options)
     options->is_left_out = dt_job_has_left;
     options->end_job = end_job;
     options->last_signal = last ? atoi(last) : 0;
-    options->silence_s = SILENCE_S;
+    options->outage_s = dt_job_outage(conf, options->replaces);
+    options->silence_s = fmax(SILENCE_S, options->outage_s);
     options->boot_s = BOOT_S;
     options->srun_node = getenv(DT_ENV_SRUN_NODE);
     options->srun_address = getenv("SLURM_LAUNCH_NODE_IPADDR");
@@ -164,7 +170,7 @@ bool dt_keep_training(const struct dt_conf *conf, char *const *argv,
             .spent = DT_KEEP_SPENT,
             .timeout_ms = (int)(conf->distributed.timeout_s * 1000),
         };
-        *status = keep(&options);
+        *status = keep(&options, conf);
     }
     free(program.words);
     free(program.resized);
@@ -179,5 +185,5 @@ int dt_keep_command(char *const *words, long max_restarts, const char *spent)
         .spent = spent,
         .timeout_ms = DT_JOIN_TIMEOUT_MS,
     };
-    return keep(&options);
+    return keep(&options, NULL);
 }

@@ -132,7 +132,6 @@ void dt_console_step_read_end(struct dt_console_step *s, FILE *in)
 enum {
     START_TIMEOUT_S = 30, /* time for all ranks to start */
     REST_S = 1,           /* for keepers to end, after their verdict */
-    AWAIT_S = 60,         /* for other keepers to go on, when some have left */
 };
 
 struct console {
@@ -140,8 +139,8 @@ struct console {
     struct dt_ranklogs *logs; /* NULL: none */
     struct dt_rankset ranks;  /* ranks to show; size 0: all */
     double launched, start_timeout;
-    double await; /* AWAIT_S, and when it is over; INFINITY: not */
-    double given_up;
+    double await;         /* for keepers, in place of what they say; 0: not */
+    double given_up;      /* when that is over; INFINITY: nobody waits */
     int64_t left_ms;      /* that of the outcome, from which it counts */
     bool reported;        /* has listed the ranks that have not started */
     bool complete;        /* all ranks have started */
@@ -280,18 +279,19 @@ static void watch_keepers(struct console *c)
     struct dt_outcome *outcome = c->step.outcome;
     const bool open = outcome->left > 0 && outcome->left >= outcome->epoch &&
                       outcome->nodes_lost == 0;
+    const double await = c->await > 0 ? c->await : outcome->await_s;
     char text[160];
     if (!open)
         c->given_up = INFINITY;
     else if (isinf(c->given_up) || c->left_ms != outcome->left_ms)
-        c->given_up = dt_clock_now() + c->await;
+        c->given_up = dt_clock_now() + await;
     c->left_ms = outcome->left_ms;
     if (dt_clock_now() < c->given_up)
         return;
     snprintf(text, sizeof(text),
              "disttrain: all keepers that could be heard have left the step, "
              "and for %.0f s no others have gone on: it ends\n",
-             c->await);
+             await);
     print_message(c, text);
     outcome->verdict = EX_UNAVAILABLE;
     outcome->nodes_lost = 1; /* at least */
@@ -638,7 +638,7 @@ static struct console *create_console(void)
     c->verdict = c->given_up = INFINITY;
     c->srun = getppid();
     c->start_timeout = timeout ? atof(timeout) : START_TIMEOUT_S;
-    c->await = timeout ? atof(timeout) : AWAIT_S;
+    c->await = timeout ? atof(timeout) : 0;
     dt_console_stream_init(&c->streams[0], DT_CONSOLE_OUT_FD, STDOUT_FILENO,
                            false);
     dt_console_stream_init(&c->streams[1], DT_CONSOLE_ERR_FD, STDERR_FILENO,

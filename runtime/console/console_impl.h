@@ -249,7 +249,8 @@ struct dt_outcome {
     char *hang;       /* why the step was ended; NULL: not because of a hang */
     uint64_t epoch;   /* the latest of its keepers, and the latest that some */
     uint64_t left;    /* have left; or 0 */
-    int64_t left_ms;  /* when one last has */
+    int64_t left_ms;  /* when one last has, */
+    double await_s;   /* and how long others may take to go on */
     int nodes_lost;   /* by a step that its keepers have ended: */
     int verdict;      /* its exit status */
 };

@@ -144,6 +144,7 @@ static void note_leaving(struct dt_outcome *outcome,
                          const struct dt_console_event *event)
 {
     outcome->left_ms = event->came_ms;
+    outcome->await_s = (double)event->number[1];
     if (event->number[0] > outcome->left)
         outcome->left = event->number[0];
 }
@@ -170,7 +171,7 @@ const struct dt_message dt_messages[] = {
     {DT_FROM_KEEPER, "verdict {code} {lost}",
      DT_EVENT_VERDICT, note_verdict, NULL},
     {DT_FROM_KEEPER, "epoch {code}", DT_EVENT_EPOCH, note_epoch, NULL},
-    {DT_FROM_KEEPER, "leaves {code}", DT_EVENT_EPOCH, note_leaving, NULL},
+    {DT_FROM_KEEPER, "leaves {code} {waited}", DT_EVENT_EPOCH, note_leaving, NULL},
 
     {DT_FROM_SRUN, "Job step aborted{}", DT_EVENT_ASKED, dt_outcome_stop, NULL},
     {DT_FROM_SRUN, "sending Ctrl-C to {}", DT_EVENT_ASKED, dt_outcome_stop,

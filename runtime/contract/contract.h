@@ -94,11 +94,12 @@
  *
  * The keepers of a step that outlives its nodes write records with KEEPERS for
  * TOKEN, and without rank, host and time: an epoch has begun (base/epoch.h); a
- * keeper leaves the step, which others may go on with, in the next one; and all
- * have ended, with the exit status of the step, and how many nodes it has lost.
+ * keeper leaves the step, which others may go on with, in the next one, within
+ * so many seconds; and all have ended, with the exit status of the step, and
+ * how many nodes it has lost.
  *
  *     disttrain: record: KEEPERS epoch NUMBER
- *     disttrain: record: KEEPERS leaves NUMBER
+ *     disttrain: record: KEEPERS leaves NUMBER SECONDS
  *     disttrain: record: KEEPERS verdict STATUS LOST
  *
  * srun makes a random TOKEN for each step. A line without it comes from a
@@ -281,6 +282,8 @@ enum {
     DT_TOKEN_BYTES = 33,   /* with the NUL */
     DT_CONSOLE_OUT_FD = 3, /* the pipes, in the child */
     DT_CONSOLE_ERR_FD = 4,
+    DT_KEEPER_MENDS = 12, /* outages of the network in which keepers go on
+                             without others, if they do */
 };
 
 #endif /* DT_CONTRACT_CONTRACT_H */

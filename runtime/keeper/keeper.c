@@ -104,12 +104,12 @@ static void look_at_clock(struct dt_keeper *k)
     const double now = dt_clock_now(), beat_s = k->options->beat_ms / 1e3;
     if (k->kill_at > 0 && now > k->kill_at && k->worker.pid != 0)
         kill(k->worker.pid, SIGKILL);
-    const double silence = dt_keeper_silence(k->options);
+    const double outage = k->options->outage_s;
     char silent[64];
-    snprintf(silent, sizeof(silent), "it was not heard for %g s", silence);
+    snprintf(silent, sizeof(silent), "it was not heard for %g s", outage);
     if (k->asked && k->roster.life == 0)
         dt_keeper_end(k, EX_TEMPFAIL << 8);
-    else if (now - k->heard > silence)
+    else if (now - k->heard > outage)
         dt_keeper_lose_leader(k, silent);
     else if (now - k->told > beat_s)
         send_beat(k);

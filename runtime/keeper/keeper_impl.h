@@ -99,7 +99,7 @@ void dt_keeper_serve_worker(struct dt_keeper *keeper);
 /* The process that is no child of the worker; 0: none. */
 pid_t dt_keeper_errand(const struct dt_keeper *keeper);
 
-/* Ends the worker at once. False: it has not ended within two silences. */
+/* Ends the worker at once. False: it has not ended within two outages. */
 bool dt_keeper_end_worker(struct dt_keeper *keeper);
 
 /* --- heed.c: what the leader says --- */

@@ -5,11 +5,7 @@
 
 #include <stdbool.h>
 
-enum {
-    DT_KEEPER_BEAT_MS = 1000,
-    DT_KEEPER_LOST_BEATS = 15,    /* a busy host needs seconds */
-    DT_KEEPER_REPLACED_BEATS = 5, /* where an error costs a restart only */
-};
+enum { DT_KEEPER_BEAT_MS = 1000 };
 
 /* How a step has ended, for its job. */
 struct dt_keeper_end {
@@ -56,9 +52,8 @@ struct dt_keeper_options {
     long max_restarts;  /* in a row, without a new step in between */
     const char *spent;  /* told when no more are allowed */
     int timeout_ms;     /* until all keepers have come */
-    int beat_ms;        /* from one beat to the next; who is not heard for
-                           DT_KEEPER_LOST_BEATS of them is lost, or, where
-                           it is replaced, DT_KEEPER_REPLACED_BEATS */
+    int beat_ms;        /* from one beat to the next */
+    double outage_s;    /* a keeper that is not heard for longer is lost */
     const char *secret; /* of the step, as srun's plugin has drawn it */
 };
 

@@ -311,12 +311,12 @@ static void look_at_member(struct dt_leader *l, int id)
 {
     struct dt_member *m = &l->members[id];
     const double now = dt_clock_now();
-    const double silence = dt_keeper_silence(l->options);
+    const double outage = l->options->outage_s;
     char silent[64];
     if (m->wire.fd < 0 || !dt_roster_has(&l->roster, id))
         return;
-    if (now - m->heard > silence) {
-        snprintf(silent, sizeof(silent), "it was not heard for %g s", silence);
+    if (now - m->heard > outage) {
+        snprintf(silent, sizeof(silent), "it was not heard for %g s", outage);
         dt_life_lose(l, id, silent);
     } else if (now - m->told > l->options->beat_ms / 1e3) {
         dt_leader_send(l, id, DT_WIRE_BEAT, NULL, 0, NULL, 0);
@@ -518,7 +518,7 @@ struct dt_leader *dt_leader_create(const struct dt_keeper_options *options,
     l->shrink_at = INFINITY;
     l->deadline =
         dt_clock_now() + (roster->epoch == 0 ? options->timeout_ms / 1e3
-                                             : 3 * dt_keeper_silence(options));
+                                             : 3 * options->outage_s);
     dt_keeper_token(options->secret, &l->token);
     for (int i = 0; i < roster->count; i++) {
         dt_wire_init(&l->members[i].wire, i == id ? link : -1);

@@ -24,7 +24,8 @@
 #include "keeper/verdict.h"
 
 enum {
-    STOP_S = 10, /* for workers to end, which are killed before */
+    STOP_S = 10, /* for workers to end, which are killed before; a network
+                    that is silent meanwhile has its own time */
     CLAIM_S = 5, /* for the file of an epoch */
     MOST_SHRINKS = 20,
 };
@@ -220,7 +221,7 @@ static void propose(struct dt_leader *l)
     const size_t bytes = dt_view_bytes(&l->roster);
     uint8_t *view = malloc(bytes);
     l->phase = DT_PROPOSING;
-    l->deadline = dt_clock_now() + STOP_S;
+    l->deadline = dt_clock_now() + STOP_S + l->options->outage_s;
     if (view) {
         dt_view_put(&l->roster, view);
         dt_leader_send_all(l, DT_WIRE_PROPOSE, view, bytes, NULL, 0);
@@ -355,7 +356,7 @@ static void stop_all(struct dt_leader *l)
 {
     l->phase = DT_STOPPING;
     l->lost_at = dt_clock_now();
-    l->deadline = l->lost_at + STOP_S;
+    l->deadline = dt_clock_now() + STOP_S + l->options->outage_s;
     dt_leader_send_all(l, DT_WIRE_STOP, NULL, 0, NULL, 0);
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/proc.h"
+#include "contract/contract.h"
 #include "keeper/guests.h"
 #include "keeper/keeper_impl.h"
 #include "keeper/leader.h"
@@ -129,8 +130,9 @@ void dt_keeper_mind_srun(struct dt_keeper *k)
 void dt_keeper_leave(struct dt_keeper *k)
 {
     if (k->options->token)
-        fprintf(stderr, "disttrain: record: %s leaves %" PRIu32 "\n",
-                k->options->token, k->roster.epoch);
+        fprintf(stderr, "disttrain: record: %s leaves %" PRIu32 " %.0f\n",
+                k->options->token, k->roster.epoch,
+                DT_KEEPER_MENDS * k->options->outage_s);
     k->end = EX_UNAVAILABLE << 8;
     k->over = true;
 }

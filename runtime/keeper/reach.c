@@ -30,13 +30,6 @@ void dt_keeper_token(const char *secret, struct dt_token *token)
     dt_siphash(word, secret, strlen(secret), token->key);
 }
 
-double dt_keeper_silence(const struct dt_keeper_options *options)
-{
-    return 1e-3 * options->beat_ms *
-           (options->replaces ? DT_KEEPER_REPLACED_BEATS
-                              : DT_KEEPER_LOST_BEATS);
-}
-
 struct seeker {
     struct dt_token token;
     int id, count;
@@ -158,8 +151,8 @@ int dt_reach_next(const struct dt_keeper_options *options,
                   const struct dt_roster *roster, int leader, int id,
                   int signals, struct dt_error *err)
 {
-    /* it answers once its worker has ended, which may take two silences */
-    const double silence = dt_keeper_silence(options);
+    /* it answers once its worker has ended, which may take two outages */
+    const double outage = options->outage_s;
     const struct dt_wire_row *row = &roster->rows[leader];
     union dt_net_address at;
     struct addrinfo info = {.ai_addr = &at.any};
@@ -167,8 +160,8 @@ int dt_reach_next(const struct dt_keeper_options *options,
                        .count = roster->count,
                        .leader = leader,
                        .signals = signals,
-                       .until = dt_clock_now() + 4 * silence,
-                       .proof_s = 3 * silence};
+                       .until = dt_clock_now() + 4 * outage,
+                       .proof_s = 3 * outage};
     info.ai_addrlen = dt_net_parse(&at, row->address, row->hello.port);
     info.ai_family = at.any.sa_family;
     dt_keeper_token(options->secret, &s.token);

@@ -12,9 +12,6 @@
 /* The token of keepers, from the secret of their step. */
 void dt_keeper_token(const char *secret, struct dt_token *token);
 
-/* After how many seconds of silence a keeper is lost. */
-double dt_keeper_silence(const struct dt_keeper_options *options);
-
 /* Connects to keeper 0 at MASTER_ADDR:MASTER_PORT within options->timeout_ms,
  * and proves to be the keeper `id` of `count`. Returns the socket, which does
  * not block. -1: EX_UNAVAILABLE; EX_TEMPFAIL if the descriptor `signals` became
@@ -24,7 +21,7 @@ int dt_reach_leader(const struct dt_keeper_options *options, int id, int count,
                     int signals, struct dt_error *err);
 
 /* The same for keeper `leader`, at its address in the roster. Who refuses a
- * connection, or proves nothing within three silences, is not asked again.
+ * connection, or proves nothing within three outages, is not asked again.
  */
 int dt_reach_next(const struct dt_keeper_options *options,
                   const struct dt_roster *roster, int leader, int id,

@@ -198,7 +198,7 @@ pid_t dt_keeper_errand(const struct dt_keeper *k)
 
 bool dt_keeper_end_worker(struct dt_keeper *k)
 {
-    const double until = dt_clock_now() + 2 * dt_keeper_silence(k->options);
+    const double until = dt_clock_now() + 2 * k->options->outage_s;
     int status;
     k->kill_at = dt_clock_now(); /* its end explains nothing */
     while (k->worker.pid != 0 && dt_clock_now() < until) {

@@ -88,6 +88,11 @@ bool dt_job_is_kept(const struct dt_conf *conf);
 /* Whether its step has its spares, too, and outlives its nodes. */
 bool dt_job_outlives(const struct dt_conf *conf);
 
+/* The seconds without a word after which a keeper is lost, where the step
+ * `outlives` its nodes or not; those of the defaults for NULL.
+ */
+double dt_job_outage(const struct dt_conf *conf, bool outlives);
+
 /* --- ranks --- */
 
 /* Each returns a number of ranks, or 0 where it cannot be told. */

@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -461,6 +462,17 @@ bool dt_job_outlives(const struct dt_conf *conf)
 {
     return dt_job_is_kept(conf) &&
            (conf->launch.spares > 0 || conf->launch.min_ranks > 0);
+}
+
+/* A busy host needs seconds to answer. Where an error costs a restart only, it
+ * has fewer of them, unless the user wants otherwise.
+ */
+double dt_job_outage(const struct dt_conf *conf, bool outlives)
+{
+    const double least = outlives ? 5 : 15;
+    if (!conf || !dt_conf_given(conf, "distributed.outage_s"))
+        return least;
+    return fmax(least, (double)conf->distributed.outage_s);
 }
 
 /* --- ranks --- */

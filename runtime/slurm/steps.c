@@ -40,7 +40,6 @@
 #define LATER_S 1.0  /* more than the ranks wait, so that they end first */
 #define MERCY_S 2.0  /* for srun, which ends its tasks at once */
 #define REST_S 5.0   /* for the console, which says how the step ended */
-#define MEND_S 60.0  /* for keepers, to go on without a node */
 #define WRITE_S 30.0 /* in which a run that goes on writes its status */
 
 struct steps {
@@ -316,11 +315,12 @@ static int watch_keepers(struct steps *s)
     if (!dt_job_outlives(s->conf) || s->srun <= 0)
         return -1;
     const int out = dt_job_nodes_are_out(&s->nodes, s->job);
+    const double mend = DT_KEEPER_MENDS * dt_job_outage(s->conf, true);
     const double now = dt_clock_now();
     look_at_run(s, now);
     if (s->lost == 0 || out < 0)
         s->lost = now;
-    if (out <= 0 && now < s->lost + MEND_S)
+    if (out <= 0 && now < s->lost + mend)
         return 1;
     return out > 0 || (s->seen > 0 && now < s->seen + WRITE_S) ? 0 : -1;
 }

@@ -5,7 +5,7 @@
 load helpers
 
 setup_file() {
-    dt_cluster_up --nodes 2 --cpus 2
+    dt_cluster_up --nodes 2 --cpus 2 --conf SlurmdTimeout=100
 }
 
 teardown_file() {
@@ -45,6 +45,33 @@ two_ranks() {
     sleep 4
     dt_run ip route add 10.11.12.2 dev n2 src 10.11.12.254
     wait "$job"
+}
+
+# With keepers, which talk to each other, too: TCP tries again after 12.5 s, and
+# after 25 s, which outlasts an outage_s of 15.
+@test "keepers survive an outage that outage_s allows" {
+    local dir=$BATS_TEST_TMPDIR log=$BATS_TEST_TMPDIR/log before
+    seq 2000 >"$dir/text"
+    cat >"$dir/run.yaml" <<END
+algorithm: sft
+run: {output_dir: $dir/out}
+model: {n_positions: 32, n_embd: 32, n_layer: 2, n_head: 2}
+data: {train: [$dir/text], max_length: 32}
+training: {per_device_batch_size: 1, max_steps: 1000000}
+logging: {steps: 1}
+distributed: {outage_s: 30}
+END
+    dt_background "$log" dt_srun -N2 -n2 --disttrain="$dir/run.yaml"
+    dt_wait_for 40 dt_lines 3 "^step" "$log" || { cat "$log" && false; }
+    dt_run ip route del 10.11.12.2
+    sleep 17
+    dt_run ip route add 10.11.12.2 dev n2 src 10.11.12.254
+    before=$(grep -c "^step" "$log")
+    dt_wait_for 20 dt_lines $((before + 3)) "^step" "$log" ||
+        { tail "$log" && false; }
+    dt_run scancel --me
+    wait || true
+    run -1 grep -E "start again|lost the keeper" "$log"
 }
 
 # As where routes to hosts come over BGP.

@@ -131,7 +131,7 @@ static bool has_given_up(void)
     return strstr(console.said, "all keepers that could be heard have left");
 }
 
-#define LEAVES DT_RECORD "c3d4 leaves 1\n"
+#define LEAVES DT_RECORD "c3d4 leaves 1 60\n"
 
 static void each_keeper_that_leaves_begins_the_wait_anew(void **state)
 {
@@ -156,6 +156,20 @@ static void each_keeper_that_leaves_begins_the_wait_anew(void **state)
     end_console();
 }
 
+/* They have twelve outages of the network, which may be longer. */
+static void keepers_say_how_long_others_may_take(void **state)
+{
+    (void)state;
+    start_console();
+    pass(DT_RECORD "c3d4 leaves 1 720\n");
+    *turned_s = 719;
+    assert_false(has_given_up());
+    *turned_s = 721;
+    print("last\n");
+    await("and for 720 s no others have gone on: it ends\n");
+    end_console();
+}
+
 static void nobody_waits_once_others_have_gone_on(void **state)
 {
     static const char *const after[] = {DT_RECORD "c3d4 epoch 2\n",
@@ -177,6 +191,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_keeper_that_leaves_begins_the_wait_anew),
+        cmocka_unit_test(keepers_say_how_long_others_may_take),
         cmocka_unit_test(nobody_waits_once_others_have_gone_on),
     };
     turned_s = mmap(NULL, sizeof(*turned_s), PROT_READ | PROT_WRITE,

@@ -77,6 +77,7 @@ static inline void scene_open(struct scene *s, int size, const char *script)
                     .spent = "the allowed restarts are used up",
                     .timeout_ms = 60000,
                     .beat_ms = 1000,
+                    .outage_s = 15,
                     .secret = "5ec7e7"},
     };
     scene_script(s, script);

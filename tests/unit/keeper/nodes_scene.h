@@ -30,6 +30,7 @@ static inline void open_step(int size, int each, int spares, long least)
     scene.options.spares = spares;
     scene.options.least = least;
     scene.options.beat_ms = 3600 * 1000; /* an end is seen by its socket */
+    scene.options.outage_s = 5 * 3600;
 }
 
 static inline void use_directory(const char *name)

@@ -76,6 +76,7 @@ static void begin_step(struct rules rules)
         .spent = "no more",
         .timeout_ms = 1000000,
         .beat_ms = 1000000,
+        .outage_s = 5000,
         .secret = "5ec7e7",
         .dir = rules.claims ? "out" : NULL,
     };

@@ -237,6 +237,7 @@ static void a_lost_keeper_ends_the_others(void **state)
     for (int lost = 0; lost < 2; lost++) {
         scene_open(&scene, 3, "echo ready; exec sleep 1000");
         scene.options.beat_ms = 3600 * 1000;
+        scene.options.outage_s = 15 * 3600;
         scene_start(&scene);
         scene_await(&scene, "ready", 3);
         assert_int_equal(kill(scene.pids[lost], SIGKILL), 0);
@@ -257,6 +258,7 @@ static void a_keeper_that_is_not_heard_is_lost(void **state)
     for (int lost = 0; lost < 2; lost++) {
         scene_open(&scene, 3, "echo ready; exec sleep 1000");
         scene.options.beat_ms = 50;
+        scene.options.outage_s = 0.75;
         scene_start(&scene);
         scene_await(&scene, "ready", 3);
         assert_int_equal(kill(scene.pids[lost], SIGSTOP), 0);
@@ -270,6 +272,27 @@ static void a_keeper_that_is_not_heard_is_lost(void **state)
     }
 }
 
+static void an_outage_that_the_user_allows_ends_nothing(void **state)
+{
+    (void)state;
+    for (int silent = 0; silent < 2; silent++) {
+        scene_open(&scene, 3,
+                   "echo ready\n"
+                   "until [ -e $W/heard$LIFE ]; do sleep 0.05; done");
+        scene.options.beat_ms = 50;
+        scene.options.outage_s = 30;
+        scene_start(&scene);
+        scene_await(&scene, "ready", 3);
+        assert_int_equal(kill(scene.pids[silent], SIGSTOP), 0);
+        dt_clock_sleep(2); /* 40 beats */
+        assert_int_equal(kill(scene.pids[silent], SIGCONT), 0);
+        scratch_write("heard0", "", 0);
+        scene_end(&scene);
+        assert_int_equal(remove(scratch_path("heard0")), 0);
+        expect_all(0);
+    }
+}
+
 /* As by scontrol suspend: the time in which nobody runs counts for nobody. */
 static void a_step_that_was_suspended_goes_on(void **state)
 {
@@ -278,10 +301,11 @@ static void a_step_that_was_suspended_goes_on(void **state)
                "echo ready\n"
                "until [ -e $W/resumed ]; do sleep 0.05; done");
     scene.options.beat_ms = 50;
+    scene.options.outage_s = 0.75;
     scene_start(&scene);
     scene_await(&scene, "ready", 3);
     scene_signal(&scene, SIGSTOP);
-    dt_clock_sleep(1); /* longer than 15 beats */
+    dt_clock_sleep(1); /* longer than an outage */
     scene_signal(&scene, SIGCONT);
     dt_clock_sleep(0.2);
     scratch_write("resumed", "", 0);
@@ -386,6 +410,7 @@ int main(void)
         cmocka_unit_test(a_worker_that_ignores_the_end_is_killed),
         cmocka_unit_test(a_lost_keeper_ends_the_others),
         cmocka_unit_test(a_keeper_that_is_not_heard_is_lost),
+        cmocka_unit_test(an_outage_that_the_user_allows_ends_nothing),
         cmocka_unit_test(a_step_that_was_suspended_goes_on),
         cmocka_unit_test(keepers_that_do_not_come_are_named),
         cmocka_unit_test(a_rank_has_one_keeper),

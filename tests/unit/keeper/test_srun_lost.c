@@ -269,6 +269,7 @@ static void leave_one(const char *dir)
 {
     open_srun(3, dir);
     scene.options.beat_ms = 300;
+    scene.options.outage_s = 1.5;
     start_step(3);
     lose(2);
     lose(0);

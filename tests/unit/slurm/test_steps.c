@@ -77,6 +77,8 @@ static void write_command(const char *name, const char *body)
     assert_int_equal(chmod(scratch_write(name, text, (size_t)n), 0755), 0);
 }
 
+static const char *more = ""; /* lines of the configuration */
+
 /* Runs the steps of a job of two nodes, of which the second is silent in rounds
  * from..to, and squeue answers like this. Returns what Slurm was asked.
  */
@@ -87,11 +89,11 @@ static const char *run_steps(int from, int to, const char *squeue)
         "algorithm: sft\ndata: {train: train.txt}\nlogging: {dir: %s}\n"
         "model: {n_embd: 32, n_layer: 2, n_head: 2}\n"
         "training: {train_batch_size: 2}\n"
-        "launch: {min_ranks: 1, max_restarts: 1, ntasks_per_node: 1}\n";
-    char conf_text[sizeof(format) + PATH_MAX], *problems, *warnings;
+        "launch: {min_ranks: 1, max_restarts: 1, ntasks_per_node: 1}\n%s";
+    char conf_text[sizeof(format) + PATH_MAX + 64], *problems, *warnings;
     struct dt_error err;
     struct dt_srun_words none = {NULL, 0};
-    snprintf(conf_text, sizeof(conf_text), format, scratch_root);
+    snprintf(conf_text, sizeof(conf_text), format, scratch_root, more);
     struct dt_conf *conf = load_text(conf_text, &problems, &warnings);
     if (!conf)
         fail_msg("%s", problems);
@@ -164,6 +166,37 @@ static void a_link_that_is_back_ends_no_step(void **state)
     assert_null(strstr(asked, "scontrol update"));
 }
 
+/* Those of a network that may be silent for longer need longer, too. */
+static void keepers_have_time_for_longer_outages(void **state)
+{
+    (void)state;
+    more = "distributed: {outage_s: 60}\n";
+    const char *asked = run_steps(2, ROUNDS, ALL);
+    more = "";
+    assert_int_equal(count_of(asked, "srun "), 1);
+    assert_true(count_of(asked, "squeue ") > 0);
+}
+
+static void keepers_wait_for_outages_as_long_as_the_user_says(void **state)
+{
+    static const struct {
+        const char *lines;
+        double ends, goes_on; /* the step does, without a lost node */
+    } cases[] = {{"", 15, 5},
+                 {"distributed: {outage_s: 3}\n", 15, 5},
+                 {"distributed: {outage_s: 15}\n", 15, 15},
+                 {"distributed: {outage_s: 60}\n", 60, 60}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct dt_conf *conf = load_more(cases[i].lines);
+        assert_true(dt_job_outage(conf, false) == cases[i].ends);
+        assert_true(dt_job_outage(conf, true) == cases[i].goes_on);
+        dt_conf_destroy(conf);
+    }
+    assert_true(dt_job_outage(NULL, false) == 15);
+    assert_true(dt_job_outage(NULL, true) == 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +204,8 @@ int main(void)
         cmocka_unit_test(while_slurm_does_not_answer_keepers_have_time),
         cmocka_unit_test(a_step_that_trains_without_its_node_is_left_alone),
         cmocka_unit_test(a_link_that_is_back_ends_no_step),
+        cmocka_unit_test(keepers_have_time_for_longer_outages),
+        cmocka_unit_test(keepers_wait_for_outages_as_long_as_the_user_says),
     };
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s", scratch_path(""));
