@@ -4,7 +4,9 @@
  *
  * All ranks start the same collectives in the same order. So if none has
  * started one, or ended a step, for longer than they ever take, the rank that
- * has started fewest is the one that the others wait for.
+ * has started fewest is the one that the others wait for. What takes as long as
+ * disks and data do, and may start none for any time, still needs workers that
+ * no signal has stopped.
  */
 #include "config.h"
 
@@ -16,6 +18,9 @@
 #include "base/clock.h"
 #include "keeper/pace.h"
 #include "keeper/verdict.h"
+
+/* For a worker that is stopped, if others may take any time. */
+static const double STOPPED_S = 600;
 
 int dt_pace_init(struct dt_pace *pace, int size)
 {
@@ -39,7 +44,8 @@ void dt_pace_note(struct dt_pace *pace, int rank,
                   const struct dt_wire_beat *beat)
 {
     struct dt_wire_beat *last = &pace->beats[rank];
-    if (beat->started != last->started || beat->step != last->step)
+    if (beat->started != last->started || beat->step != last->step ||
+        beat->frozen != last->frozen)
         pace->moved = dt_clock_now();
     *last = *beat;
 }
@@ -49,15 +55,18 @@ static double find_patience(const struct dt_pace *pace,
                             const struct dt_ending *endings)
 {
     int32_t most = 0;
+    bool endless = false, frozen = false;
     for (int r = 0; r < pace->size; r++) {
         const int32_t own = pace->beats[r].patience_ms;
         if (endings[r].there)
             continue;
-        if (own == 0)
-            return INFINITY;
+        endless |= own == 0;
+        frozen |= pace->beats[r].frozen;
         most = own > most ? own : most;
     }
-    return most > 0 ? most / 1e3 : INFINITY;
+    if (most > 0 && !endless)
+        return most / 1e3;
+    return frozen ? STOPPED_S : INFINITY;
 }
 
 bool dt_pace_hangs(const struct dt_pace *pace, const struct dt_ending *endings,

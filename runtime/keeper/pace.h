@@ -8,7 +8,8 @@
 struct dt_pace {
     int size;
     struct dt_wire_beat *beats; /* [size]: the last one of each rank */
-    double moved;               /* when a worker was last seen to get on */
+    double moved;               /* when a worker was last seen to get on, or
+                                   to be stopped */
 };
 
 /* -1: no memory. */

@@ -205,7 +205,8 @@ static void expect_steps(const struct dt_run *run, const struct loop *loop)
 }
 
 /* An evaluation or a save takes the time that data and disks need: whoever
- * ended it after some minutes would end it again each time.
+ * ended it after some minutes would end it again each time. Keepers find a rank
+ * that a signal has stopped all the same.
  */
 static void expect_nothing(const struct dt_run *run)
 {

@@ -89,6 +89,38 @@ static void a_worker_that_may_take_any_time_never_hangs(void **state)
     assert_false(hangs());
 }
 
+/* As in an evaluation or a save; not while it is stopped for a moment. */
+static void a_worker_that_is_stopped_hangs_whatever_it_does(void **state)
+{
+    const struct dt_wire_beat stopped = {.step = 1, .started = 9, .frozen = 1};
+    (void)state;
+    for (int r = 0; r < RANKS; r++)
+        beat(r, 1, 9, 0);
+    turned_s = 5000;
+    dt_pace_note(&pace, 1, &stopped);
+    assert_false(hangs());
+    turned_s += 599;
+    assert_false(hangs());
+    beat(0, 1, 10, 0); /* the others get on */
+    turned_s += 599;
+    assert_false(hangs());
+    turned_s += 2;
+    assert_true(hangs());
+    assert_int_equal(dt_pace_culprit(&pace, endings), 1);
+    beat(1, 1, 9, 0); /* it runs again */
+    assert_false(hangs());
+    turned_s += 100000;
+    assert_false(hangs());
+    /* among steps it is found earlier */
+    for (int r = 0; r < RANKS; r++)
+        beat(r, 1, 11, 30);
+    const struct dt_wire_beat in_step = {
+        .step = 1, .started = 11, .patience_ms = 30000, .frozen = 1};
+    dt_pace_note(&pace, 1, &in_step);
+    turned_s += 31;
+    assert_true(hangs());
+}
+
 static void who_is_behind_or_stopped_is_the_culprit(void **state)
 {
     (void)state;
@@ -140,6 +172,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_gets_on_does_not_hang, begin, end),
         cmocka_unit_test_setup_teardown(
             a_worker_that_may_take_any_time_never_hangs, begin, end),
+        cmocka_unit_test_setup_teardown(
+            a_worker_that_is_stopped_hangs_whatever_it_does, begin, end),
         cmocka_unit_test_setup_teardown(who_is_behind_or_stopped_is_the_culprit,
                                         begin, end),
         cmocka_unit_test_setup_teardown(no_rank_that_has_ended_is_blamed, begin,
