@@ -22,7 +22,7 @@ static bool is_mate(const struct dt_keeper *k, int id)
  * the one before, or this one. Who was passed over never leads this keeper: its
  * proposal would be older than those that were accepted since.
  */
-static int find_leader(struct dt_keeper *k, const char *how,
+static int find_leader(struct dt_keeper *k, double lost_at, const char *how,
                        struct dt_error *err)
 {
     const int before = k->leader_id;
@@ -43,7 +43,7 @@ static int find_leader(struct dt_keeper *k, const char *how,
     }
     if (dt_keeper_lead(k, err) < 0)
         return -1;
-    dt_life_inherit(k->leader, how);
+    dt_life_inherit(k->leader, lost_at, how);
     return 0;
 }
 
@@ -54,13 +54,15 @@ void dt_keeper_elect(struct dt_keeper *k, const char *how)
 {
     struct dt_roster *roster = &k->roster;
     struct dt_error err = {.text = ""};
+    const double lost_at = dt_keeper_lost_at(k->options, k->heard);
     const bool ended = dt_keeper_end_worker(k);
     dt_wire_close(&k->link);
     dt_roster_lose(roster, roster->rows[k->leader_id].hello.node);
     dt_keeper_mind_srun(k);
     dt_keeper_read_signals(k);
     if (!ended || !dt_roster_has(roster, k->id) ||
-        find_leader(k, how, &err) < 0 || dt_keeper_say_hello(k, &err) < 0) {
+        find_leader(k, lost_at, how, &err) < 0 ||
+        dt_keeper_say_hello(k, &err) < 0) {
         if (err.text[0])
             fprintf(stderr, "disttrain: %s\n", err.text);
         dt_keeper_leave(k);

@@ -48,7 +48,7 @@ struct dt_leader {
     /* of this life; it has pace.size ranks */
     struct dt_ending *endings; /* [roster.count] */
     int downs;                 /* of its workers that have ended */
-    double lost_at;            /* when the first of them has failed */
+    double lost_at;            /* when the first of them was last known well */
     int hung; /* the rank that does not get on, and why; -1: none */
     char hang[DT_KEEPER_NOTE_BYTES];
     char how[64];                    /* the leader before a new one was lost */
@@ -146,8 +146,9 @@ void dt_life_leave_node(struct dt_leader *leader);
  */
 void dt_life_begin(struct dt_leader *leader);
 
-/* The leader before is lost, and perhaps more, as the roster says. */
-void dt_life_inherit(struct dt_leader *leader, const char *how);
+/* The leader before is lost since then, and perhaps more, as the roster says.
+ */
+void dt_life_inherit(struct dt_leader *leader, double at, const char *how);
 
 /* A keeper has told that its worker has ended. */
 void dt_life_note_down(struct dt_leader *leader, int id,

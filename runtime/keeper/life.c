@@ -20,6 +20,7 @@
 #include "keeper/errand.h"
 #include "keeper/leader.h"
 #include "keeper/outlook.h"
+#include "keeper/reach.h"
 #include "keeper/roster.h"
 #include "keeper/verdict.h"
 
@@ -351,11 +352,11 @@ static void conclude(struct dt_leader *l)
     end_step(l, &end);
 }
 
-/* Ends the workers that are left, as one has failed. */
-static void stop_all(struct dt_leader *l)
+/* Ends the workers that are left, as one has failed at that time. */
+static void stop_all(struct dt_leader *l, double at)
 {
     l->phase = DT_STOPPING;
-    l->lost_at = dt_clock_now();
+    l->lost_at = at;
     l->deadline = dt_clock_now() + STOP_S + l->options->outage_s;
     dt_leader_send_all(l, DT_WIRE_STOP, NULL, 0, NULL, 0);
 }
@@ -364,7 +365,7 @@ void dt_life_end_hang(struct dt_leader *l, int rank, const char *why)
 {
     l->hung = rank;
     snprintf(l->hang, sizeof(l->hang), "%s", why);
-    stop_all(l);
+    stop_all(l, l->pace.moved);
 }
 
 static void note_end(struct dt_leader *l, int rank)
@@ -404,7 +405,7 @@ void dt_life_note_down(struct dt_leader *l, int id,
     }
     note_end(l, rank);
     if (l->phase == DT_RUNNING && !dt_ended_well(e->down.status))
-        stop_all(l);
+        stop_all(l, dt_clock_now());
     if (l->downs == l->pace.size)
         conclude(l);
 }
@@ -494,7 +495,7 @@ void dt_life_lose(struct dt_leader *l, int id, const char *how)
         return;
     note_lost(l, node);
     if (l->phase == DT_RUNNING)
-        stop_all(l);
+        stop_all(l, dt_keeper_lost_at(l->options, l->members[id].heard));
     if (l->phase == DT_STOPPING && l->downs == l->pace.size)
         conclude(l);
     if (l->phase == DT_PROPOSING && dt_agree_is_complete(roster))
@@ -518,9 +519,9 @@ static void begin_step(struct dt_leader *l)
     dt_life_end(l, &cause);
 }
 
-void dt_life_inherit(struct dt_leader *l, const char *how)
+void dt_life_inherit(struct dt_leader *l, double at, const char *how)
 {
-    l->lost_at = dt_clock_now();
+    l->lost_at = at;
     snprintf(l->how, sizeof(l->how), "%s", how);
 }
 

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <math.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -28,6 +29,11 @@ void dt_keeper_token(const char *secret, struct dt_token *token)
 {
     static const uint8_t word[DT_SIPHASH_BYTES] = "dt.keeper";
     dt_siphash(word, secret, strlen(secret), token->key);
+}
+
+double dt_keeper_lost_at(const struct dt_keeper_options *options, double heard)
+{
+    return fmin(dt_clock_now(), heard + options->beat_ms / 1e3);
 }
 
 struct seeker {

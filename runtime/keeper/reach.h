@@ -12,6 +12,11 @@
 /* The token of keepers, from the secret of their step. */
 void dt_keeper_token(const char *secret, struct dt_token *token);
 
+/* When a keeper is taken to be lost that is so now, and was heard last then: it
+ * has sent no further beat.
+ */
+double dt_keeper_lost_at(const struct dt_keeper_options *options, double heard);
+
 /* Connects to keeper 0 at MASTER_ADDR:MASTER_PORT within options->timeout_ms,
  * and proves to be the keeper `id` of `count`. Returns the socket, which does
  * not block. -1: EX_UNAVAILABLE; EX_TEMPFAIL if the descriptor `signals` became

@@ -67,24 +67,31 @@ static int write_facts(json_t *facts, const char *path,
     return rc;
 }
 
-static int add_event(const char *path, const struct dt_live_ending *ending,
-                     long step, struct dt_error *err)
+/* Adds the last event to events.jsonl of `dir`, after the state `last`. */
+static int add_event(const char *dir, const struct dt_live_ending *ending,
+                     const struct dt_live_state *last, struct dt_error *err)
 {
+    const bool stopped = strcmp(ending->status, "stopped") == 0;
+    struct dt_report_event event = {
+        .kind = stopped ? "stop" : "failed",
+        .step = last->counts ? last->step : 0,
+        .wall = dt_clock_wall(),
+        .seconds = NAN,
+        .bytes = NAN,
+        .rank = ending->rank,
+        .host = ending->host[0] ? ending->host : NULL,
+        .text = ending->text,
+    };
+    struct dt_account account = {0};
+    struct dt_error why;
+    char path[PATH_MAX];
+    if (dt_history_account(dir, &account, &why) == 0)
+        dt_account_guess(&account, &last->account, event.wall, event.spent);
+    snprintf(path, sizeof(path), "%.*s/events.jsonl", PATH_MAX - 32, dir);
     struct dt_line_file *file = dt_line_file_open(path, LONG_MAX, err);
     FILE *out = file ? dt_line_file_begin(file) : NULL;
-    const bool stopped = strcmp(ending->status, "stopped") == 0;
     if (out) {
-        dt_event_print(
-            &(struct dt_report_event){.kind = stopped ? "stop" : "failed",
-                                      .step = step,
-                                      .wall = dt_clock_wall(),
-                                      .seconds = NAN,
-                                      .bytes = NAN,
-                                      .rank = ending->rank,
-                                      .host =
-                                          ending->host[0] ? ending->host : NULL,
-                                      .text = ending->text},
-            out);
+        dt_event_print(&event, out);
         dt_line_file_end(file);
     }
     dt_line_file_close(file);
@@ -124,13 +131,13 @@ static int write_all(const char *dir, json_t *facts,
         return dt_error_set(err, EX_OSERR, "out of memory");
     snprintf(path, sizeof(path), "%.*s/status.json", PATH_MAX - 32, dir);
     const bool known = read_state(path, ending->step, state);
-    const long step = known && state->counts ? state->step : 0;
-    if (known && state->counts)
-        snprintf(after, sizeof(after), " after step %ld", step);
+    if (!known)
+        *state = (struct dt_live_state){0};
+    if (state->counts)
+        snprintf(after, sizeof(after), " after step %ld", state->step);
     snprintf(verdict, sizeof(verdict), "%s%s: %s", ending->status, after,
              ending->text);
-    snprintf(path, sizeof(path), "%.*s/events.jsonl", PATH_MAX - 32, dir);
-    int rc = add_event(path, ending, step, err);
+    int rc = add_event(dir, ending, state, err);
     snprintf(path, sizeof(path), "%.*s/run.json", PATH_MAX - 32, dir);
     set_account(facts, dir);
     if (write_facts(facts, path, ending, verdict, err) < 0)

@@ -74,22 +74,60 @@ static double sum_of(const double spent[DT_ACCOUNT_COUNTED])
     return sum;
 }
 
-/* Adds what the process has spent since the last event. All that a later start
- * does before its first step is recovery.
- */
+/* All that a later start does before its first step is recovery. */
+static int part_of(const struct dt_account *a, int counted)
+{
+    return counted == DT_ACCOUNT_STARTUP && a->sums.starts > 1
+               ? DT_ACCOUNT_RECOVERY
+               : counted;
+}
+
+/* Adds what the process has spent since the last event. */
 static void add_spent(const struct dt_account *a,
                       const double spent[DT_ACCOUNT_COUNTED],
                       double seconds[DT_ACCOUNT_PARTS])
 {
-    for (int i = 0; i < DT_ACCOUNT_COUNTED; i++) {
-        const bool again = i == DT_ACCOUNT_STARTUP && a->sums.starts > 1;
-        seconds[again ? DT_ACCOUNT_RECOVERY : i] +=
-            fmax(spent[i] - a->spent[i], 0);
-    }
+    for (int i = 0; i < DT_ACCOUNT_COUNTED; i++)
+        seconds[part_of(a, i)] += fmax(spent[i] - a->spent[i], 0);
 }
 
-/* Adds the time up to an event. A process that does not tell what it spent, as
- * it was killed, did steps.
+void dt_account_guess(const struct dt_account *a,
+                      const struct dt_account_sums *last, double wall,
+                      double spent[DT_ACCOUNT_COUNTED])
+{
+    double left = wall - a->wall;
+    memset(spent, 0, sizeof(a->spent));
+    if (!a->runs || !last->known || !(left > 0))
+        return;
+    memcpy(spent, a->spent, sizeof(a->spent));
+    for (int i = 0; i < DT_ACCOUNT_COUNTED; i++) {
+        const int part = part_of(a, i);
+        const double more = last->seconds[part] - a->sums.seconds[part];
+        if (i == DT_ACCOUNT_STEPS || !(more > 0))
+            continue;
+        spent[i] += fmin(more, left);
+        left -= fmin(more, left);
+    }
+    spent[DT_ACCOUNT_STEPS] += left;
+}
+
+/* A rank was lost at `wall`, and the others have waited until they could tell
+ * their own end.
+ */
+static void take_back_wait(struct dt_account *a, double wall)
+{
+    double *steps = &a->sums.seconds[DT_ACCOUNT_STEPS];
+    const double kept = a->marks > 0 ? a->mark[a->marks - 1].seconds : 0;
+    if (!(wall < a->wall))
+        return;
+    const double waited = fmin(a->wall - wall, *steps - kept);
+    *steps -= waited;
+    a->wall -= waited;
+}
+
+/* Adds the time up to an event. A process of which nobody knows what it spent,
+ * as it was killed, did steps. It may have told something after the time of its
+ * loss, as nobody had found that yet.
  */
 static void take_time(struct dt_account *a, const struct dt_report_event *event)
 {
@@ -98,6 +136,8 @@ static void take_time(struct dt_account *a, const struct dt_report_event *event)
         memcpy(a->spent, event->spent, sizeof(a->spent));
     } else if (event->wall > a->wall) {
         a->sums.seconds[DT_ACCOUNT_STEPS] += event->wall - a->wall;
+    } else {
+        return;
     }
     if (isfinite(event->wall))
         a->wall = event->wall;
@@ -142,6 +182,8 @@ void dt_account_event(struct dt_account *account,
         begin_process(account, event);
     else if (account->runs)
         take_time(account, event);
+    else if (strcmp(event->kind, "restart") == 0)
+        take_back_wait(account, event->wall);
     else if (!ends_it)
         return;
     account->runs = !ends_it;

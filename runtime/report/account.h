@@ -54,6 +54,15 @@ struct dt_account {
 void dt_account_event(struct dt_account *account,
                       const struct dt_report_event *event);
 
+/* Fills in what the running process had spent when it was killed at `wall`, if
+ * `last` are the sums that it has told last: whatever they do not say was
+ * steps. All 0, which is unknown, if it has told none, or an event after that
+ * time.
+ */
+void dt_account_guess(const struct dt_account *account,
+                      const struct dt_account_sums *last, double wall,
+                      double spent[DT_ACCOUNT_COUNTED]);
+
 /* The sums now that the running process has spent so much. */
 void dt_account_now(const struct dt_account *account,
                     const double spent[DT_ACCOUNT_COUNTED],

@@ -110,6 +110,10 @@ struct dt_run_start {
      */
     double silent_wall;
     long silent_step;
+    /* By that process, or the one whose ranks were lost first, up to then; all
+     * 0: unknown.
+     */
+    double spent[DT_ACCOUNT_COUNTED];
 };
 
 /* Stored in checkpoints along with tensors. */

@@ -121,6 +121,7 @@ check_PROGRAMS += \
 	tests/unit/keeper/test_errand \
 	tests/unit/keeper/test_guests \
 	tests/unit/keeper/test_keepers \
+	tests/unit/keeper/test_lost \
 	tests/unit/keeper/test_nodes \
 	tests/unit/keeper/test_pace \
 	tests/unit/keeper/test_relay \

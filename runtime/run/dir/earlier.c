@@ -20,6 +20,33 @@ bool dt_run_continues(const struct dt_conf *conf)
            conf->training.restarted;
 }
 
+/* The time of a loss on the clock of calendars. */
+static double wall_of(const struct dt_launch_loss *loss)
+{
+    return dt_clock_wall() - (dt_clock_now() - loss->at);
+}
+
+/* The process before has told `last` of itself in its last seconds. Without
+ * keepers nobody knows of a later end. With them it may be older, as of a rank
+ * that hung: then the time since is one of steps, or else unclear; or that of
+ * another process, which has come to no event.
+ */
+static void note_last(struct dt_run *run, const struct dt_account *earlier,
+                      const struct dt_live_state *last)
+{
+    struct dt_run_start *start = &run->start;
+    double wall = last->wall;
+    if (start->loss_count == 0) {
+        start->silent_wall = wall;
+        start->silent_step = last->counts ? last->step : 0;
+    } else {
+        wall = wall_of(&start->losses[0]);
+        if (!(last->started < wall) || (last->wall > wall && last->phase[0]))
+            return;
+    }
+    dt_account_guess(earlier, &last->account, wall, start->spent);
+}
+
 /* A process that could not record its end: the last that it has told of itself
  * is in status.json, two seconds old at most.
  */
@@ -32,10 +59,8 @@ static void find_silent_end(struct dt_run *run,
     snprintf(path, sizeof(path), "%s/status.json", run->spec.conf.logging.dir);
     char *text = last ? dt_file_read(path, STATUS_MAX_BYTES, &err) : NULL;
     if (text && dt_live_parse_status(last, path, text, &err) == 0 &&
-        strcmp(last->status, "running") == 0 && last->wall > earlier->wall) {
-        run->start.silent_wall = last->wall;
-        run->start.silent_step = last->counts ? last->step : 0;
-    }
+        strcmp(last->status, "running") == 0 && last->wall > earlier->wall)
+        note_last(run, earlier, last);
     free(text);
     free(last);
 }
@@ -54,44 +79,50 @@ void dt_run_account_begin(struct dt_run *run)
                    "%s; the account of the run's time begins anew", err.text);
         return;
     }
-    if (earlier.runs && run->start.loss_count == 0)
+    if (earlier.runs)
         find_silent_end(run, &earlier);
     dt_live_earlier(run->live, &earlier);
 }
 
+/* `spent`: by its process up to then; NULL: unknown. */
 static void report_loss(const struct dt_run *run,
-                        const struct dt_launch_loss *loss)
+                        const struct dt_launch_loss *loss, const double *spent)
 {
-    const double seconds = dt_clock_now() - loss->at;
     const long step = run->progress.step;
-    dt_report_event(
-        run->report,
-        &(struct dt_report_event){
-            .kind = "restart",
-            .step = loss->step > step ? (long)loss->step : step,
-            .wall = dt_clock_wall() - seconds,
-            .seconds = seconds,
-            .bytes = NAN,
-            .rank = loss->rank,
-            .host = loss->host,
-            .text = loss->why,
-            .redone = loss->step > step ? (long)loss->step - step : 0});
+    struct dt_report_event event = {
+        .kind = "restart",
+        .step = loss->step > step ? (long)loss->step : step,
+        .wall = wall_of(loss),
+        .seconds = dt_clock_now() - loss->at,
+        .bytes = NAN,
+        .rank = loss->rank,
+        .host = loss->host,
+        .text = loss->why,
+        .redone = loss->step > step ? (long)loss->step - step : 0};
+    if (spent)
+        memcpy(event.spent, spent, sizeof(event.spent));
+    dt_report_event(run->report, &event);
+}
+
+static void report_silent_end(const struct dt_run *run)
+{
+    struct dt_report_event event = {
+        .kind = "failed",
+        .step = run->start.silent_step,
+        .wall = run->start.silent_wall,
+        .seconds = NAN,
+        .bytes = NAN,
+        .rank = -1,
+        .text = "it ended without a word, at the earliest then"};
+    memcpy(event.spent, run->start.spent, sizeof(event.spent));
+    dt_report_event(run->report, &event);
 }
 
 void dt_events_before(const struct dt_run *run)
 {
     const struct dt_run_start *start = &run->start;
     if (start->silent_wall > 0)
-        dt_report_event(run->report,
-                        &(struct dt_report_event){
-                            .kind = "failed",
-                            .step = start->silent_step,
-                            .wall = start->silent_wall,
-                            .seconds = NAN,
-                            .bytes = NAN,
-                            .rank = -1,
-                            .text = "it ended without a word, at the earliest "
-                                    "then"});
+        report_silent_end(run);
     for (size_t i = 0; i < start->loss_count; i++)
-        report_loss(run, &start->losses[i]);
+        report_loss(run, &start->losses[i], i == 0 ? start->spent : NULL);
 }

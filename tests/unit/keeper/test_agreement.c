@@ -411,7 +411,7 @@ static void make(const struct choice *c)
         a->electing = false;
         if (c->other == c->id) {
             lead(c->id);
-            dt_life_inherit(k->leader, "it is lost");
+            dt_life_inherit(k->leader, 0, "it is lost");
         } else {
             connect_to(c->id, c->other);
         }

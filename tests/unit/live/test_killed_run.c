@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_killed_run.c - the files of a run whose rank 0 was killed are complete */
+/* test_killed_run.c - the files of a run whose rank 0 was killed are complete
+ */
 #include "config.h"
 
 #include <jansson.h>
@@ -63,7 +64,8 @@ static const char *make_run(const char *name, const char *facts)
     write_file(dir, "status.json",
                "{\"version\": 1, \"name\": \"tiny\", \"job\": \"123.4\", "
                "\"status\": \"running\", \"phase\": \"training\", "
-               "\"step\": 12, \"total_steps\": 100, \"eta_s\": 60}");
+               "\"step\": 12, \"total_steps\": 100, \"eta_s\": 60, "
+               "\"account\": {\"startup\": 5, \"saving\": 7}}");
     write_file(dir, "events.jsonl",
                "{\"event\": \"start\", \"step\": 0, \"wall\": 1.7e9, "
                "\"spent\": {\"startup\": 5}}\n"
@@ -112,8 +114,9 @@ static void all_files_say_how_a_killed_run_has_ended(void **state)
     assert_true(ended > 1.7e9);
     const json_t *account = json_object_get(facts, "account");
     assert_true(json_number_value(json_object_get(account, "startup")) == 5);
+    assert_true(json_number_value(json_object_get(account, "saving")) == 7);
     assert_true(fabs(json_number_value(json_object_get(account, "steps")) -
-                     (ended - 1.7e9)) < 60);
+                     (ended - 1.7e9 - 7)) < 1);
     json_decref(facts);
     free(text);
 

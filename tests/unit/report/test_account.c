@@ -199,6 +199,92 @@ static void a_kill_at_any_moment_adds_up(void **state)
     }
 }
 
+/* A process that was killed, or hung first, after step 10 was saved: what it
+ * has told last in status.json says what it did since then.
+ */
+static void what_a_killed_process_has_told_is_in_its_account(void **state)
+{
+    static const struct {
+        double unheard, hung; /* seconds after the last evaluation */
+    } cases[] = {{0, 0}, {1.5, 0}, {0, 60}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct dt_account_sums told;
+        enter(state);
+        begin(0, "7");
+        train(10);
+        save(10);
+        train(4);
+        spend(DT_ACCOUNT_DATA, 1);
+        spend(DT_ACCOUNT_EVALUATION, 20);
+        train(2);
+        struct dt_report_event lost = {
+            .kind = "restart", .step = 16, .wall = run.wall + cases[i].unheard};
+        spend(DT_ACCOUNT_STEPS, cases[i].hung);
+        dt_account_now(&run.account, run.spent, &told);
+        dt_account_guess(&run.account, &told, lost.wall, lost.spent);
+        pass(cases[i].unheard + 0.75);
+        memset(run.spent, 0, sizeof(run.spent));
+        spend(DT_ACCOUNT_STARTUP, 2);
+        dt_account_event(&run.account, &lost);
+        say("resume", 16, "7");
+        say("end", 16, NULL);
+        assert_adds_up();
+        assert_seconds(DT_ACCOUNT_STEPS, 16 + cases[i].unheard);
+        assert_seconds(DT_ACCOUNT_DATA, 1);
+        assert_seconds(DT_ACCOUNT_EVALUATION, 20);
+        assert_seconds(DT_ACCOUNT_RECOVERY, 2.75 + cases[i].hung);
+    }
+}
+
+/* Without a status nothing is known, and after the loss nothing of before. */
+static void nothing_is_guessed_of_a_process_that_told_nothing(void **state)
+{
+    double spent[DT_ACCOUNT_COUNTED];
+    struct dt_account_sums told = {0};
+    (void)state;
+    begin(0, "7");
+    train(10);
+    dt_account_guess(&run.account, &told, run.wall, spent);
+    assert_true(spent[DT_ACCOUNT_STEPS] == 0);
+    dt_account_now(&run.account, run.spent, &told);
+    dt_account_guess(&run.account, &told, run.wall - 11, spent);
+    assert_true(spent[DT_ACCOUNT_STEPS] == 0);
+    dt_account_guess(&run.account, &told, run.wall, spent);
+    assert_true(spent[DT_ACCOUNT_STEPS] == 10);
+}
+
+/* Rank 0 of a run that hangs may tell something, as a warning, and then that
+ * the others were killed. From the time of the loss on it did nothing.
+ */
+static void a_hang_is_recovery_whatever_was_told_in_it(void **state)
+{
+    for (int told = 0; told < 4; told++) {
+        enter(state);
+        begin(0, "7");
+        train(10);
+        save(10);
+        train(3);
+        const double lost = run.wall;
+        spend(DT_ACCOUNT_STEPS, 20);
+        if (told & 1)
+            say("warning", 13, NULL);
+        spend(DT_ACCOUNT_STEPS, 10);
+        if (told & 2)
+            say("failed", 13, NULL);
+        pass(1);
+        memset(run.spent, 0, sizeof(run.spent));
+        spend(DT_ACCOUNT_STARTUP, 2);
+        say_of("restart", 13, lost);
+        say("resume", 13, "7");
+        say("end", 13, NULL);
+        assert_adds_up();
+        /* a warning takes what was before it for steps */
+        assert_seconds(DT_ACCOUNT_STEPS, told & 1 ? 33 : 13);
+        assert_seconds(DT_ACCOUNT_RECOVERY, told & 1 ? 13 : 33);
+        assert_seconds(DT_ACCOUNT_LOST, 0);
+    }
+}
+
 /* Rank 0 has lived to say that another one was lost, and the next processes
  * died before they could say anything.
  */
@@ -225,8 +311,8 @@ static void a_kill_during_recovery_is_more_recovery(void **state)
     say("end", 15, NULL);
     assert_adds_up();
     assert_seconds(DT_ACCOUNT_STEPS, 15);
-    assert_seconds(DT_ACCOUNT_LOST, 3.1);
-    assert_seconds(DT_ACCOUNT_RECOVERY, 4);
+    assert_seconds(DT_ACCOUNT_LOST, 3);
+    assert_seconds(DT_ACCOUNT_RECOVERY, 4.1);
     assert_int_equal(run.account.sums.redone, 3);
     assert_string_equal(
         text(), "goodput 61.0 %: steps 00:15, start-up 00:02, saving 00:01, "
@@ -416,6 +502,9 @@ int main(void)
 #define CASE(f) cmocka_unit_test_setup(f, enter)
         CASE(a_run_without_trouble_is_steps_and_its_start),
         CASE(a_kill_at_any_moment_adds_up),
+        CASE(what_a_killed_process_has_told_is_in_its_account),
+        CASE(nothing_is_guessed_of_a_process_that_told_nothing),
+        CASE(a_hang_is_recovery_whatever_was_told_in_it),
         CASE(a_kill_during_recovery_is_more_recovery),
         CASE(before_the_first_save_all_is_lost),
         CASE(a_clock_that_is_set_changes_nothing_in_a_process),

@@ -232,6 +232,64 @@ static void the_end_of_a_process_without_a_word_is_noted(void **state)
     assert_int_equal(account_count("redone"), 2);
 }
 
+/* Writes a status.json of a process that began then, as it was in that phase,
+ * after so many seconds of evaluation in all.
+ */
+static void write_status(double began, double wall, const char *phase,
+                         double evaluation)
+{
+    struct dt_error err;
+    char text[512];
+    snprintf(text, sizeof(text),
+             "{\"version\": 1, \"status\": \"running\", \"phase\": \"%s\", "
+             "\"started\": %.3f, \"time\": %.3f, \"step\": 7, "
+             "\"total_steps\": 9, \"account\": {\"evaluation\": %.6f}}",
+             phase, began, wall, evaluation);
+    assert_int_equal(
+        dt_file_replace("out/logs/status.json", text, strlen(text), &err), 0);
+}
+
+/* What is in status.json is of the process that was lost, or of a later one, or
+ * written so long after the loss that nobody knows what was before.
+ */
+static void what_a_lost_process_did_is_in_its_last_status(void **state)
+{
+    static const struct {
+        double began, wall; /* seconds after the last event */
+        const char *phase;
+        double evaluation;
+    } cases[] = {{-1, 0.05, "training", 0.04},
+                 {-1, 0.15, "training", 0.04},
+                 {-1, 0.05, "evaluating", 0.04},
+                 {-1, 0.15, "evaluating", 0},
+                 {0.12, 0.15, "training", 0}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct dt_launch_loss loss = {.step = 7, .rank = 1, .why = "killed"};
+        assert_int_equal(small_clean(state), 0);
+        stop_after = 5;
+        train(1, SIX);
+        stop_after = 0;
+        forget_last_event();
+        const double last = event_number("save", true, "wall");
+        const double before = event_number("save", true, "evaluation");
+        loss.at = dt_clock_now() + last + 0.1 - dt_clock_wall();
+        dt_clock_sleep(0.2);
+        write_status(last + cases[i].began, last + cases[i].wall,
+                     cases[i].phase, before + 0.04);
+        started = (struct dt_run_start){
+            .losses = &loss, .loss_count = 1, .began = dt_clock_now()};
+        train(1, SIX);
+        memset(&started, 0, sizeof(started));
+        assert_non_null(strstr(events(), "save 5, restart 7, resume 5, "));
+        const double spent = event_number("restart", true, "evaluation");
+        const double wanted =
+            cases[i].evaluation > 0 ? before + cases[i].evaluation : 0;
+        if (!(fabs((isnan(spent) ? 0 : spent) - wanted) < 0.002))
+            fail_msg("case %zu: %g, expected %g", i, spent, wanted);
+        assert_adds_up();
+    }
+}
+
 /* As keepers tell it, of ranks that had come to step 7, and of the next ones,
  * which had not come to any.
  */
@@ -510,6 +568,7 @@ int main(void)
         CASE(a_save_tells_its_seconds_and_bytes),
         CASE(the_account_of_all_starts_adds_up),
         CASE(the_end_of_a_process_without_a_word_is_noted),
+        CASE(what_a_lost_process_did_is_in_its_last_status),
         CASE(losses_of_ranks_are_events),
         CASE(run_json_keeps_its_id_and_all_starts),
         CASE(run_json_says_what_the_run_is),
