@@ -200,6 +200,12 @@ number() {
     killed train.step:rank=3:step=6:life=1:stop hangs
     [[ $output == *"rank 3 on n2 hangs: it was stopped by a signal, and the others have waited for 3"?" s: all ranks start again"* ]]
     same_run moves hangs
+    local log=hangs.out/logs/run.json
+    cat hangs.out/logs/events.jsonl
+    awk "BEGIN { # the hang is recovery
+        exit !($(number <(grep '"restart"' hangs.out/logs/events.jsonl) seconds) > 29 &&
+            $(number "$log" recovery) > 29 && $(number "$log" steps) < 20)
+    }"
 }
 
 @test "without PMIx" {
