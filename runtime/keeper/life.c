@@ -548,7 +548,7 @@ static void note_ends(struct dt_leader *l)
     }
 }
 
-/* What a new leader knows of the past. -1: no memory. */
+/* A new leader learns of the past. -1: no memory. */
 static int take_past(struct dt_leader *l)
 {
     const struct dt_roster *roster = &l->roster;

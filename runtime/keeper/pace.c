@@ -4,9 +4,9 @@
  *
  * All ranks start the same collectives in the same order. So if none has
  * started one, or ended a step, for longer than they ever take, the rank that
- * has started fewest is the one that the others wait for. What takes as long as
- * disks and data do, and may start none for any time, still needs workers that
- * no signal has stopped.
+ * has started fewest is the one that the others wait for. Evaluations and saves
+ * may take any time without one, but a worker that a signal has stopped ends
+ * none of them.
  */
 #include "config.h"
 

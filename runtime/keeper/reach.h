@@ -45,7 +45,7 @@ void dt_reach_hear_srun(const struct dt_keeper_options *options,
 bool dt_reach_lost_srun(const struct dt_keeper_options *options,
                         const struct dt_roster *roster);
 
-/* What is heard where srun listens; DT_ANSWER_OPEN while a keeper is left on
+/* The answer from where srun listens; DT_ANSWER_OPEN while a keeper is left on
  * its host, or if that is not known. Blocks for up to 0.5 s.
  */
 enum dt_answer dt_reach_srun(const struct dt_keeper_options *options,
@@ -64,7 +64,7 @@ bool dt_reach_misses_srun(const struct dt_keeper_options *options,
  */
 bool dt_host_is_silent(const struct dt_wire_row *row);
 
-/* What is heard at a port of a host within 0.5 s. */
+/* The answer of a port of a host within 0.5 s. */
 enum dt_answer dt_host_ask(const char *address, unsigned port);
 
 #endif /* DT_KEEPER_REACH_H */
