@@ -29,10 +29,13 @@ void dt_keeper_tell_down(struct dt_keeper *k)
                    strlen(k->note));
 }
 
-/* The worker has ended, or could not be started. */
+/* The worker has ended, or could not be started. A signal that has ended it may
+ * have reached this process since the loop last looked.
+ */
 static void note_down(struct dt_keeper *k, int status)
 {
     const bool stopped = k->kill_at > 0 && WIFSIGNALED(status);
+    dt_keeper_read_signals(k);
     k->down = (struct dt_wire_down){
         .step = dt_board_step(k->worker.board),
         .status = status,
