@@ -146,7 +146,8 @@ struct console {
     bool complete;        /* all ranks have started */
     struct dt_hang *hang; /* NULL: does not watch for hangs */
     bool ends;            /* a rank has ended since the comment was set */
-    double verdict;       /* when srun has to be ended, which waits for lost
+    bool judged;          /* srun knows the verdict of keepers */
+    double ending;        /* when srun has to be ended, which waits for lost
                            * nodes; INFINITY: not
                            */
     pid_t srun;
@@ -258,16 +259,18 @@ static void tell_srun(struct console *c, const char *key, int status)
                          "step\n");
 }
 
-/* Keepers have ended a step that has lost nodes, for which srun would wait: for
- * a long time, or forever if they are not part of its job any more. Leaves the
- * exit status of the step to the plugin.
+/* Keepers have ended the step. Leaves its exit status to the plugin. Only for
+ * nodes that are lost srun would wait: for a long time, or forever if they are
+ * not part of its job any more.
  */
 static void take_verdict(struct console *c)
 {
-    if (c->step.outcome->nodes_lost == 0 || !isinf(c->verdict))
+    if (c->judged)
         return;
+    c->judged = true;
     tell_srun(c, DT_CONSOLE_VERDICT, c->step.outcome->verdict);
-    c->verdict = dt_clock_now() + REST_S;
+    if (c->step.outcome->nodes_lost > 0)
+        c->ending = dt_clock_now() + REST_S;
 }
 
 /* Keepers have left the step, and nobody that can be heard has gone on: no
@@ -278,7 +281,7 @@ static void watch_keepers(struct console *c)
 {
     struct dt_outcome *outcome = c->step.outcome;
     const bool open = outcome->left > 0 && outcome->left >= outcome->epoch &&
-                      outcome->nodes_lost == 0;
+                      !outcome->judged;
     const double await = c->await > 0 ? c->await : outcome->await_s;
     char text[160];
     if (!open)
@@ -293,6 +296,7 @@ static void watch_keepers(struct console *c)
              "and for %.0f s no others have gone on: it ends\n",
              await);
     print_message(c, text);
+    outcome->judged = true;
     outcome->verdict = EX_UNAVAILABLE;
     outcome->nodes_lost = 1; /* at least */
     take_verdict(c);
@@ -300,9 +304,9 @@ static void watch_keepers(struct console *c)
 
 static void end_srun(struct console *c)
 {
-    if (dt_clock_now() < c->verdict)
+    if (dt_clock_now() < c->ending)
         return;
-    c->verdict = INFINITY;
+    c->ending = INFINITY;
     c->ends_srun = true;
     if (getppid() == c->srun)
         kill(c->srun, SIGTERM);
@@ -469,7 +473,7 @@ static int wait_ms(const struct console *c)
 {
     double left = c->hang ? dt_hang_left(c->hang) : INFINITY;
     left = fmin(left, dt_console_stream_left(&c->streams[1]));
-    left = fmin(left, c->verdict - dt_clock_now());
+    left = fmin(left, c->ending - dt_clock_now());
     left = fmin(left, c->given_up - dt_clock_now());
     if (!c->complete && !c->reported)
         left = fmin(left, c->launched + c->start_timeout - dt_clock_now());
@@ -491,12 +495,15 @@ static void set_comment(struct console *c)
 }
 
 /* Sets the comment as soon as a rank has ended: an allocation that srun has
- * made itself is gone when its output ends. Keepers may replace the rank.
+ * made itself is gone when its output ends. Keepers may go on without it, and
+ * say when not.
  */
 static void watch_ends(struct console *c)
 {
-    if (c->ends && !c->step.identity.keepers[0])
-        set_comment(c);
+    const struct dt_outcome *outcome = c->step.outcome;
+    if (!c->ends || (outcome->epoch > 0 && !outcome->judged))
+        return;
+    set_comment(c);
     c->ends = false;
 }
 
@@ -635,7 +642,7 @@ static struct console *create_console(void)
     if (!c)
         return NULL;
     c->launched = dt_clock_now();
-    c->verdict = c->given_up = INFINITY;
+    c->ending = c->given_up = INFINITY;
     c->srun = getppid();
     c->start_timeout = timeout ? atof(timeout) : START_TIMEOUT_S;
     c->await = timeout ? atof(timeout) : 0;

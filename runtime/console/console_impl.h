@@ -175,7 +175,7 @@ bool dt_outcome_ending(const struct dt_outcome *outcome,
  * that of the first rank to fail by itself, or of a hang that has ended the
  * step; EX_TEMPFAIL if none has, and a rank asks for the queue; else 0. The
  * ends of other ranks, when Slurm then stops the step, do not count. Where
- * keepers have brought the step to a good end, it is theirs.
+ * keepers have brought the step to a good end, the status is theirs.
  */
 int dt_outcome_status(const struct dt_outcome *outcome);
 
@@ -251,8 +251,9 @@ struct dt_outcome {
     uint64_t left;    /* have left; or 0 */
     int64_t left_ms;  /* when one last has, */
     double await_s;   /* and how long others may take to go on */
-    int nodes_lost;   /* by a step that its keepers have ended: */
-    int verdict;      /* its exit status */
+    bool judged;      /* its keepers have ended the step: */
+    int verdict;      /* its exit status, */
+    int nodes_lost;   /* and how many nodes it has lost */
 };
 
 typedef bool(dt_outcome_holds_f)(const struct dt_outcome *outcome,

@@ -380,13 +380,15 @@ static void print_failure(const struct dt_outcome *outcome,
         fputs(outcome->hang, out);
 }
 
-/* Whether keepers have brought the step to a good end without the nodes that it
- * has lost.
+/* Whether keepers have brought the step to a good end, whatever Slurm says of
+ * its tasks: they fail, for slurmstepd, where the kernel has killed a worker
+ * for its memory. A step that saves itself while nodes are lost ends well, too.
  */
 static bool has_survived(const struct dt_outcome *outcome)
 {
-    return outcome->nodes_lost > 0 &&
-           (outcome->verdict == 0 || outcome->verdict == EX_TEMPFAIL);
+    return outcome->judged && !outcome->hang &&
+           (outcome->verdict == 0 ||
+            (outcome->verdict == EX_TEMPFAIL && outcome->nodes_lost > 0));
 }
 
 void dt_outcome_report(const struct dt_outcome *outcome, FILE *out)

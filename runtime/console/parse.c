@@ -129,6 +129,7 @@ static void note_unlaunched(struct dt_outcome *outcome,
 static void note_verdict(struct dt_outcome *outcome,
                          const struct dt_console_event *event)
 {
+    outcome->judged = true;
     outcome->verdict = (int)(event->number[0] & 0xff);
     outcome->nodes_lost = (int)(event->number[1] & 0xffff);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_await.c - how long the console waits for keepers to go on */
+/* test_await.c - how long the console waits for keepers to go on, and srun for
+ * the console
+ */
 #include "config.h"
 
 #include <fcntl.h>
@@ -173,7 +175,8 @@ static void keepers_say_how_long_others_may_take(void **state)
 static void nobody_waits_once_others_have_gone_on(void **state)
 {
     static const char *const after[] = {DT_RECORD "c3d4 epoch 2\n",
-                                        DT_RECORD "c3d4 verdict 0 1\n"};
+                                        DT_RECORD "c3d4 verdict 0 1\n",
+                                        DT_RECORD "c3d4 verdict 69 0\n"};
     (void)state;
     for (size_t i = 0; i < sizeof(after) / sizeof(*after); i++) {
         start_console();
@@ -187,12 +190,33 @@ static void nobody_waits_once_others_have_gone_on(void **state)
     }
 }
 
+/* Its tasks end by themselves. */
+static void srun_is_told_the_verdict_and_not_ended_where_no_node_is_lost(
+    void **state)
+{
+    char facts[512] = "";
+    (void)state;
+    start_console();
+    pass(DT_RECORD "c3d4 epoch 1\n");
+    pass(DT_RECORD "c3d4 verdict 3 0\n");
+    pass(DT_RECORD "c3d4 verdict 4 0\n"); /* the first one stays */
+    *turned_s = 1000;
+    pass("");
+    assert_int_equal(waitpid(console.srun, NULL, WNOHANG), 0);
+    assert_true(pread(console.facts, facts, sizeof(facts) - 1, 0) > 0);
+    assert_non_null(strstr(facts, DT_CONSOLE_VERDICT "3\n"));
+    assert_null(strstr(facts, DT_CONSOLE_VERDICT "4"));
+    end_console();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_keeper_that_leaves_begins_the_wait_anew),
         cmocka_unit_test(keepers_say_how_long_others_may_take),
         cmocka_unit_test(nobody_waits_once_others_have_gone_on),
+        cmocka_unit_test(
+            srun_is_told_the_verdict_and_not_ended_where_no_node_is_lost),
     };
     turned_s = mmap(NULL, sizeof(*turned_s), PROT_READ | PROT_WRITE,
                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);

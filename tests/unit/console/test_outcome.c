@@ -491,6 +491,68 @@ static void a_run_ends_with_the_first_failure(void **state)
                   "it could save");
 }
 
+/* The kernel has killed a worker of n2, whose keepers go on and end with this
+ * verdict; slurmstepd then says that tasks of its node have failed. In the
+ * order in which all this arrives, the verdict may be the first or the last.
+ */
+static struct dt_outcome *starve(const char *verdict, bool first)
+{
+    struct dt_outcome *o = step();
+    start_all(o);
+    if (first)
+        say(o, 0, 113400, verdict);
+    say(o, 2, 113500,
+        "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.0.");
+    say(o, DT_NO_RANK, 113600, "srun: error: n2: tasks 2-3: Out Of Memory");
+    say(o, DT_NO_RANK, 113700,
+        "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT now ***");
+    record(o, 113800, "exit", 4, 113800, SIGKILL);
+    if (!first)
+        say(o, 0, 113900, verdict);
+    return o;
+}
+
+static void after_a_good_verdict_of_keepers_nothing_has_failed(void **state)
+{
+    struct dt_outcome_ending ending;
+    (void)state;
+    for (int first = 0; first < 2; first++) {
+        struct dt_outcome *o = starve(DT_RECORD "c3d4 verdict 0 0", first);
+        dt_outcome_srun_ended(o, 1);
+        assert_int_equal(dt_outcome_status(o), 0);
+        assert_false(dt_outcome_ending(o, &ending));
+        expect_report(o, "");
+    }
+}
+
+static void another_verdict_of_keepers_keeps_the_first_failure(void **state)
+{
+    static const char *const verdicts[] = {
+        "", DT_RECORD "c3d4 verdict 137 0", DT_RECORD "c3d4 verdict 75 0",
+        DT_RECORD "a1b2 verdict 0 0" /* of somebody else */};
+    (void)state;
+    for (size_t i = 0; i < sizeof(verdicts) / sizeof(*verdicts); i++) {
+        struct dt_outcome *o = starve(verdicts[i], true);
+        assert_int_equal(dt_outcome_status(o), 137);
+        expect_ending(o, "failed", 2, "n2",
+                      "rank 2 on n2, out of memory (killed by the kernel), "
+                      "12.6 s after the start");
+    }
+}
+
+/* The console has ended the step, and its programs have taken that well. */
+static void a_hang_is_told_whatever_keepers_say(void **state)
+{
+    struct dt_outcome *o = step();
+    (void)state;
+    start_all(o);
+    dt_outcome_hang(o, "no rank has printed anything for 9 s", 110000);
+    say(o, 0, 110100, DT_RECORD "c3d4 verdict 0 0");
+    assert_int_equal(dt_outcome_status(o), 137);
+    expect_report(o, "disttrain: first failure: no rank has printed anything "
+                     "for 9 s\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -510,6 +572,9 @@ int main(void)
         cmocka_unit_test(the_report_quotes_the_rank_that_it_names),
         cmocka_unit_test(the_first_rank_to_fail_has_the_status),
         cmocka_unit_test(a_run_ends_with_the_first_failure),
+        cmocka_unit_test(after_a_good_verdict_of_keepers_nothing_has_failed),
+        cmocka_unit_test(another_verdict_of_keepers_keeps_the_first_failure),
+        cmocka_unit_test(a_hang_is_told_whatever_keepers_say),
     };
     return cmocka_run_group_tests_name("outcome", tests, NULL, NULL);
 }
