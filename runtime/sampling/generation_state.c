@@ -223,6 +223,21 @@ static int read_experience(struct dt_run *run, struct dt_experience *e,
     return rc;
 }
 
+/* Reads the generation in use, or the one that was sampled ahead, and keeps it
+ * for a process after this one.
+ */
+static int load_generation(struct dt_run *run, bool ahead, const char *path,
+                           struct dt_error *err)
+{
+    struct dt_samples *s = &run->samples;
+    struct dt_experience *e = ahead ? &s->ahead : &s->experience;
+    if (read_experience(run, e, path, err) < 0)
+        return dt_error_prefix(err, "%s", path);
+    s->sampled = run->spec.sampling.groups;
+    dt_generation_put(run, e, s->generation + ahead);
+    return ahead ? 0 : dt_generation_begin_again(run, err);
+}
+
 int dt_alignment_load(struct dt_run *run, const char *dir, struct dt_error *err)
 {
     struct dt_samples *s = &run->samples;
@@ -238,7 +253,5 @@ int dt_alignment_load(struct dt_run *run, const char *dir, struct dt_error *err)
     if (rc < 0 || (s->use == 0 && !ahead))
         return rc;
     snprintf(path, sizeof(path), "%s/" EXPERIENCE_FILE, dir);
-    if (read_experience(run, ahead ? &s->ahead : &s->experience, path, err) < 0)
-        return dt_error_prefix(err, "%s", path);
-    return ahead ? 0 : dt_generation_begin_again(run, err);
+    return load_generation(run, ahead, path, err);
 }

@@ -84,6 +84,44 @@ static void completions_that_were_sampled_ahead_are_kept(void **state)
     keeper.lost = 0;
 }
 
+/* A run that resumes at step 3 has the generation of a checkpoint, and goes on
+ * with it like with one of its own.
+ */
+static void go_on_after_resuming(int size, const char *lines)
+{
+    static const char *const faults[] = {"train.step:step=4:rank=0:kill",
+                                         "state.commit:step=4:rank=0:kill"};
+    char *want = undisturbed(size, lines);
+    small_clean(NULL);
+    begin(size, lines, true);
+    keeper.conf->checkpoint.steps = 3;
+    assert_false(start(faults[0]));
+    keeper.lost = (1 << RANKS) - 1;
+    lose_memory();
+    keeper.lost = 0;
+    for (int i = 0; i < 2; i++)
+        assert_false(start(faults[i]));
+    assert_true(start(NULL));
+    end();
+    char *got = left(), *begun = starts();
+    assert_string_equal(got, want);
+    assert_string_equal(begun, "0 3 3 3");
+    free(begun);
+    free(got);
+    free(want);
+}
+
+static void so_it_is_after_resuming_within_a_generation(void **state)
+{
+    (void)state;
+    go_on_after_resuming(1, GRPO "grpo.dynamic_sampling.enabled: true\n");
+    go_on_after_resuming(2, GRPO STRATEGY("zero2"));
+    go_on_after_resuming(1, PPO BF16);
+    keeper.asks_again = true;
+    go_on_after_resuming(2, SAMPLED("grpo") SIXTEEN "rollout.overlap: 1\n");
+    keeper.asks_again = false;
+}
+
 /* It is moved after steps 2, 4 and 6, unit by unit. */
 static void a_reference_that_follows_is_moved_once(void **state)
 {
@@ -108,6 +146,7 @@ int main(void)
         TEST(ranks_go_on_within_a_generation),
         TEST(a_rank_without_memory_gets_the_generation),
         TEST(completions_that_were_sampled_ahead_are_kept),
+        TEST(so_it_is_after_resuming_within_a_generation),
         TEST(a_reference_that_follows_is_moved_once),
     };
     return cmocka_run_group_tests_name("run_state_sampled", tests, enter,
