@@ -215,6 +215,7 @@ check_PROGRAMS += \
 	tests/unit/train/test_best \
 	tests/unit/train/test_bf16_state \
 	tests/unit/train/test_copies \
+	tests/unit/train/test_copies_given_up \
 	tests/unit/train/test_costs \
 	tests/unit/train/test_energy \
 	tests/unit/train/test_events \
@@ -357,6 +358,9 @@ tests_unit_train_fake_nvml_so_LDADD =
 tests_unit_train_test_copies_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=dt_copies_tell -Wl,--wrap=dt_locker_done \
 	-Wl,--wrap=dt_plan_spare -Wl,--wrap=madvise
+
+tests_unit_train_test_copies_given_up_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=dt_copies_tell
 
 # It lets pages come only when the thread that gets them is waited for.
 tests_unit_device_test_locker_LDFLAGS = $(AM_LDFLAGS) \

@@ -278,6 +278,8 @@ static int load_chosen(struct dt_run *run, struct chosen *chosen,
         return -1;
     run->queued = run->progress.step;
     run->saves.newest = run->saves.unproven = run->progress.step;
+    /* a newer one that was saved before is damaged, or abandoned */
+    dt_copies_saved(run, run->progress.step);
     return 0;
 }
 
