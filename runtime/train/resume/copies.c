@@ -4,7 +4,7 @@
  *
  * Fault points: copy.begin, where the older one is dropped; copy.part
  * (host_copy.h); copy.made, where all of it is on its way; copy.whole, before
- * it is marked so; copy.end.
+ * it is marked so; copy.end; copy.forget, where copies are marked as wrong.
  */
 #include "config.h"
 
@@ -403,8 +403,10 @@ int dt_copies_make(struct dt_run *run, struct dt_error *err)
 
 void dt_copies_forget(struct dt_run *run)
 {
-    if (run->copies)
-        run->copies->record->wrong = 1;
+    if (!run->copies)
+        return;
+    run->copies->record->wrong = 1;
+    dt_fault("copy.forget");
 }
 
 void dt_copies_saved(struct dt_run *run, long step)

@@ -2,7 +2,8 @@
 /*
  * copies_take.c - goes on with copies of a run in host memory
  *
- * Fault point: copy.take, before each model does.
+ * Fault points: copy.take, before each model does; copy.drop, where the ranks
+ * are about to drop their copies.
  */
 #include "config.h"
 
@@ -109,7 +110,8 @@ static double find_newest(const struct dt_copies *copies, const double *all,
 }
 
 /* The same, where no rank has lost a bit and no checkpoint is newer. Says why
- * there is none, unless no rank has any copy.
+ * there is none, and marks the copies of this rank as wrong, unless no rank has
+ * any copy.
  */
 static double judge(const struct dt_run *run, const double *all)
 {
@@ -136,10 +138,13 @@ static double judge(const struct dt_run *run, const double *all)
         snprintf(why, sizeof(why), "no copy has the parts of all ranks");
     dt_log(run->spec.rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
            "the run cannot continue where it was: %s", why);
+    run->copies->record->wrong = 1;
     return 0;
 }
 
-/* Only the copy with this mark stays; 0: none does. */
+/* Only the copy with this mark stays; 0: none does, nor the word that they are
+ * wrong.
+ */
 static void keep_only(struct dt_copies *copies, uint64_t mark)
 {
     struct dt_copies_record *record = copies->record;
@@ -150,6 +155,19 @@ static void keep_only(struct dt_copies *copies, uint64_t mark)
             dt_settled_begin(&record->copies[i].mark);
     }
     record->wrong = 0;
+}
+
+/* Drops the copies of this rank, once all ranks have marked theirs: if some had
+ * dropped them when one is killed that has not, the next start would take the
+ * copy of that one for all.
+ */
+static int drop(struct dt_run *run, struct dt_error *err)
+{
+    dt_fault("copy.drop");
+    if (run->spec.world > 1 && dt_comm_barrier(run->comm, err) < 0)
+        return -1;
+    keep_only(run->copies, 0);
+    return 0;
 }
 
 /* Finds who has the copy with this mark, and who has not. */
@@ -193,8 +211,10 @@ int dt_copies_agree(struct dt_run *run, struct dt_error *err)
     free(all);
     if (rc < 0)
         return -1;
+    if (mark == 0)
+        return drop(run, err);
     keep_only(copies, (uint64_t)mark);
-    return mark > 0;
+    return 1;
 }
 
 /* The copy that is taken, if this rank has it. */

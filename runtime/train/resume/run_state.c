@@ -4,7 +4,8 @@
  *
  * Fault points: state.prepare, state.commit, state.settle, each after the
  * record is there; state.copy, where a rank has the memory of another one
- * without its record.
+ * without its record; state.forget, where memory is marked as wrong;
+ * state.clear, where the ranks are about to clear it.
  */
 #include "config.h"
 
@@ -101,8 +102,10 @@ void dt_state_commit(struct dt_run *run)
 void dt_state_forget(struct dt_run *run)
 {
     struct record *record = record_of(run);
-    if (record)
-        record->content = WRONG;
+    if (!record)
+        return;
+    record->content = WRONG;
+    dt_fault("state.forget");
 }
 
 /* --- the memory --- */
@@ -238,8 +241,8 @@ static bool is_replicated(struct dt_run *run)
     return !dt_run_reference_follows(run); /* each rank moves its part of it */
 }
 
-/* Whether ranks can continue, by the records of all; else says why not, unless
- * no rank has a record.
+/* Whether ranks can continue, by the records of all; else says why not, and
+ * marks the memory of this rank as wrong, unless no rank has a record.
  */
 static bool judge(struct dt_run *run, const double *all)
 {
@@ -262,7 +265,20 @@ static bool judge(struct dt_run *run, const double *all)
         return true;
     dt_log(run->spec.rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
            "the run cannot continue where it was: %s", why);
+    state->record->content = WRONG;
     return false;
+}
+
+/* Clears the memory of this rank, once all ranks have marked theirs: if some
+ * had cleared it when one is killed that has not, the next start would take the
+ * memory of that one for all.
+ */
+static int clear(struct dt_run *run, struct dt_error *err)
+{
+    dt_fault("state.clear");
+    if (run->spec.world > 1 && dt_comm_barrier(run->comm, err) < 0)
+        return -1;
+    return dt_segment_clear(run->state->segment, err);
 }
 
 int dt_state_agree(struct dt_run *run, struct dt_error *err)
@@ -279,9 +295,7 @@ int dt_state_agree(struct dt_run *run, struct dt_error *err)
     if (result == 0)
         result = judge(run, all);
     free(all);
-    if (result == 0 && dt_segment_clear(state->segment, err) < 0)
-        return -1;
-    return result;
+    return result == 0 ? clear(run, err) : result;
 }
 
 /* Brings the memory of a rank to those whose own is empty. Their record comes

@@ -51,12 +51,27 @@ static void those_beside_a_damaged_checkpoint_are_used(void **state)
     free(begun);
 }
 
+/* Rank 0 says that bits differ, and marks its copies. At the next start rank 1
+ * is killed before it has dropped its own. Nobody gets one of these.
+ */
+static void those_of_a_rank_with_wrong_bits_are_never_used_again(void **state)
+{
+    static const struct lost lost[] = {
+        {{"replica.m:rank=1:step=6:error,copy.forget:rank=0:kill",
+          "copy.drop:rank=1:kill"},
+         "0 0"},
+    };
+    (void)state;
+    CHECK(2, SMALLEST STRATEGY("ddp") "distributed.check_replicas: 1\n", lost);
+}
+
 #define TEST(f) cmocka_unit_test(f)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(those_beside_a_damaged_checkpoint_are_used),
+        TEST(those_of_a_rank_with_wrong_bits_are_never_used_again),
     };
     keeper.hardware = APART;
     return cmocka_run_group_tests_name("copies_given_up", tests, enter,

@@ -173,6 +173,20 @@ static void without_a_copy_all_read_a_checkpoint(void **state)
     keeper.lost = 0;
 }
 
+/* Rank 0 says that bits differ, and marks its memory. At the next start rank 1
+ * is killed before it has cleared its own. Nobody gets a copy of that.
+ */
+static void memory_that_was_given_up_is_never_used_again(void **state)
+{
+    static const struct lost lost[] = {
+        {{"replica.m:rank=1:step=6:error,state.forget:rank=0:kill",
+          "state.clear:rank=1:kill"},
+         "0 4"},
+    };
+    (void)state;
+    CHECK(2, TEXT STRATEGY("ddp") "distributed.check_replicas: 1\n", lost);
+}
+
 /* What ranks say that are started again after rank 0 was lost in step 6. */
 static void restart_says(const char *lines, unsigned lost, const char *words)
 {
@@ -228,6 +242,7 @@ int main(void)
         TEST(groups_of_ranks_do_so),
         TEST(a_rank_without_memory_gets_a_copy),
         TEST(without_a_copy_all_read_a_checkpoint),
+        TEST(memory_that_was_given_up_is_never_used_again),
         TEST(ranks_say_what_they_continue_with),
     };
     return cmocka_run_group_tests_name("run_state", tests, enter, small_leave);
