@@ -86,6 +86,13 @@ int dt_file_exists(const char *path, struct dt_error *err)
                         strerror(errno));
 }
 
+bool dt_file_is_same(const char *left, const char *right)
+{
+    struct stat a, b;
+    return stat(left, &a) == 0 && stat(right, &b) == 0 &&
+           a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
 /* O_NONBLOCK: a FIFO must not hang us; it is refused below. */
 static int open_regular(const char *path, struct stat *st, struct dt_error *err)
 {

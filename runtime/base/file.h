@@ -19,6 +19,9 @@ bool dt_file_is_missing(int bad);
  */
 int dt_file_exists(const char *path, struct dt_error *err);
 
+/* Whether two paths lead to one file, or directory. */
+bool dt_file_is_same(const char *left, const char *right);
+
 /* Opens the regular file `path`, or the target of a link, to read it; a
  * FIFO or a device is refused at once. The descriptor, which the caller closes,
  * or -1: EX_NOINPUT if there is no such regular file, EX_IOERR if it cannot be

@@ -251,13 +251,17 @@ static int rename_latest(const char *root, struct dt_error *err)
     return rc < 0 ? -1 : sync_dir(root, err);
 }
 
+int dt_ckpt_set_latest(const char *root, const char *path, struct dt_error *err)
+{
+    return link_latest(root, path, err) < 0 ? -1 : rename_latest(root, err);
+}
+
 int dt_ckpt_retreat(const char *root, long step, char **path,
                     struct dt_error *err)
 {
     if (dt_ckpt_find_below(root, step, path, err) < 0)
         return -1;
-    if (!*path ||
-        (link_latest(root, *path, err) == 0 && rename_latest(root, err) == 0))
+    if (!*path || dt_ckpt_set_latest(root, *path, err) == 0)
         return 0;
     free(*path);
     *path = NULL;

@@ -193,6 +193,12 @@ int dt_ckpt_add_copy(struct dt_ckpt_writer *writer, const char *file,
  */
 int dt_ckpt_commit(struct dt_ckpt_writer *writer, struct dt_error *err);
 
+/* Points <root>/latest at `path`, a checkpoint under root, so that dt_ckpt_find
+ * returns it. -1: EX_IOERR.
+ */
+int dt_ckpt_set_latest(const char *root, const char *path,
+                       struct dt_error *err);
+
 /* Points <root>/best at the checkpoint of a step >= 0, or removes the link. -1:
  * EX_IOERR.
  */

@@ -7,13 +7,13 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <sysexits.h>
 #include <time.h>
 
 #include "backend/backend.h"
 #include "base/child.h"
 #include "base/fault.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/proc.h"
 #include "cmd/cmd_impl.h"
@@ -117,7 +117,8 @@ static int train(struct dt_conf *conf, struct dt_launch *launch)
         dt_join_tell(launch, comm, &err);
     else
         dt_comm_destroy(comm);
-    if (recorded && !(rc < 0 && err.lost_rank >= 0 && dt_launch_is_kept(launch)))
+    if (recorded &&
+        !(rc < 0 && err.lost_rank >= 0 && dt_launch_is_kept(launch)))
         write_page(conf);
     if (rc < 0)
         return dt_join_end(launch, &err);
@@ -180,21 +181,13 @@ static const struct dt_cmd_line line = {
     "On SIGTERM, SIGUSR1, SIGUSR2, SIGHUP or SIGINT it finishes the step,\n"
     "saves a checkpoint and exits with status 75.\n"};
 
-/* Whether two paths lead to one file. */
-static bool same_file(const char *left, const char *right)
-{
-    struct stat a, b;
-    return stat(left, &a) == 0 && stat(right, &b) == 0 &&
-           a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
-
 /* Takes the values of --disttrain-set if this is the file of the step. */
 static int inherit_overrides(const char *path)
 {
     struct dt_error err;
     const char *config = getenv(DT_ENV_CONFIG);
     const char *list = getenv(DT_ENV_OVERRIDES);
-    if (!config || !list || !same_file(path, config) ||
+    if (!config || !list || !dt_file_is_same(path, config) ||
         dt_cmd_overrides_inherit(list, &err) == 0)
         return EX_OK;
     fprintf(stderr, "disttrain train: --disttrain-set: %s\n", err.text);

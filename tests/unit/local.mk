@@ -225,6 +225,7 @@ check_PROGRAMS += \
 	tests/unit/train/test_overlap \
 	tests/unit/train/test_prefetch \
 	tests/unit/train/test_replicas \
+	tests/unit/train/test_restart \
 	tests/unit/train/test_restore \
 	tests/unit/train/test_run_open \
 	tests/unit/train/test_run_save \

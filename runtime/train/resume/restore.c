@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "algo/algo.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "run/dir/dir.h"
@@ -231,17 +232,24 @@ static int check_shared(const struct dt_run *run, struct dt_error *err)
                         spec->ckpt_root, strerror(errno));
 }
 
+/* Its path; "": the run starts from the beginning. */
+static void path_of(const struct dt_run *run, const struct chosen *chosen,
+                    char dir[PATH_MAX])
+{
+    if (chosen->name[0])
+        snprintf(dir, PATH_MAX, "%s/%s", run->spec.ckpt_root, chosen->name);
+    else
+        snprintf(dir, PATH_MAX, "%s",
+                 chosen->resumes ? run->spec.conf.training.resume_path : "");
+}
+
 static int load_here(struct dt_run *run, const struct chosen *chosen,
                      struct dt_error *err)
 {
     char dir[PATH_MAX], path[DIR_BYTES];
     struct dt_learner *learner;
     int result = 0;
-    if (chosen->name[0])
-        snprintf(dir, sizeof(dir), "%s/%s", run->spec.ckpt_root, chosen->name);
-    else
-        snprintf(dir, sizeof(dir), "%s",
-                 chosen->resumes ? run->spec.conf.training.resume_path : "");
+    path_of(run, chosen, dir);
     for (size_t i = 0; result == 0 && (learner = dt_run_learner(run, i)); i++)
         result = dt_learner_load(
             learner, learner_dir(learner, chosen->resumes ? dir : NULL, path),
@@ -297,6 +305,26 @@ static int take(struct dt_run *run, struct dt_error *err)
     return run->copies ? dt_copies_take(run, err) : dt_state_take(run, err);
 }
 
+/* Rank 0: makes the checkpoint that the run has resumed from, if it is one of
+ * the run's folder, the one that the next start finds: until the first save
+ * `latest` would name one that this run has left behind.
+ */
+static int adopt(const struct dt_run *run, const struct chosen *chosen,
+                 struct dt_error *err)
+{
+    const struct dt_spec *spec = &run->spec;
+    char dir[PATH_MAX], own[DIR_BYTES], latest[DIR_BYTES];
+    path_of(run, chosen, dir);
+    snprintf(own, sizeof(own), "%s/checkpoint-%ld", spec->ckpt_root,
+             run->progress.step);
+    snprintf(latest, sizeof(latest), "%s/latest", spec->ckpt_root);
+    if (!chosen->resumes || !dt_file_is_same(dir, own))
+        return 0;
+    return dt_file_is_same(latest, own)
+               ? 0
+               : dt_ckpt_set_latest(spec->ckpt_root, own, err);
+}
+
 int dt_run_restore(struct dt_run *run, struct dt_error *err)
 {
     const struct dt_spec *spec = &run->spec;
@@ -320,6 +348,8 @@ int dt_run_restore(struct dt_run *run, struct dt_error *err)
     if (spec->rank == 0 && !spec->conf.training.eval_only) {
         dt_ckpt_tidy(spec->ckpt_root, warn);
         dt_best_link_again(run);
+        if (adopt(run, &chosen, err) < 0)
+            return -1;
     }
     if (there)
         return 0;
