@@ -549,8 +549,11 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
     dt_live_destroy(run.live);
     run.live = NULL;
     /* from here on nothing is written */
-    dt_owner_release(run.owner);
-    run.owner = NULL;
+    const bool quiet = dt_flight_stop(&run);
+    if (quiet) {
+        dt_owner_release(run.owner);
+        run.owner = NULL;
+    }
     if (recorded)
         *recorded = recorded_end;
     /* No rank leaves while rank 0 writes the last checkpoint. */
@@ -561,10 +564,10 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
         }
     }
     /* Collectives and queued work may wait for a lost peer and still use
-     * memory. It is then freed when the process ends.
+     * memory, or a save for its disk. It is then freed when the process ends.
      */
-    if (result == 0 || err->status == EX_TEMPFAIL ||
-        (exec->device->is_host && run.spec.world == 1))
+    if (quiet && (result == 0 || err->status == EX_TEMPFAIL ||
+                  (exec->device->is_host && run.spec.world == 1)))
         dt_run_fini(&run);
     return result;
 }

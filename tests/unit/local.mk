@@ -220,6 +220,7 @@ check_PROGRAMS += \
 	tests/unit/train/test_energy \
 	tests/unit/train/test_events \
 	tests/unit/train/test_flight \
+	tests/unit/train/test_flight_output \
 	tests/unit/train/test_frozen_run \
 	tests/unit/train/test_int8_run \
 	tests/unit/train/test_overlap \
@@ -362,6 +363,9 @@ tests_unit_train_test_copies_LDFLAGS = $(AM_LDFLAGS) \
 
 tests_unit_train_test_copies_given_up_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=dt_copies_tell
+# It says when a run fails.
+tests_unit_train_test_flight_output_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=dt_fault
 
 # It lets pages come only when the thread that gets them is waited for.
 tests_unit_device_test_locker_LDFLAGS = $(AM_LDFLAGS) \

@@ -51,7 +51,10 @@ struct dt_flight {
     double wait, end; /* seconds that the run waited, and the time of an end */
     bool unlocked;    /* memory could not be locked, and that was said */
     double begun, longest;
-    long skipped; /* saves */
+    long skipped;      /* saves */
+    atomic_bool ended; /* so has the run: nothing more is published */
+
+    pthread_mutex_t uses; /* the thread has it while it uses the run */
 
     /* The thread owns the following until `done`. */
     pthread_t thread;
@@ -98,40 +101,69 @@ static void sync_metrics(const struct dt_conf *conf)
     close(fd);
 }
 
-static int write_files(struct dt_flight *flight)
+/* Whether the run lasts, which then waits for release_run before it ends. */
+static bool hold_run(struct dt_flight *flight)
+{
+    pthread_mutex_lock(&flight->uses);
+    if (!atomic_load(&flight->ended))
+        return true;
+    pthread_mutex_unlock(&flight->uses);
+    dt_error_set(&flight->why, EX_CANTCREAT, "the run has ended");
+    return false;
+}
+
+static void release_run(struct dt_flight *flight)
+{
+    pthread_mutex_unlock(&flight->uses);
+}
+
+/* On rank 0, before anything is written. */
+static void look_ahead(struct dt_flight *flight)
 {
     struct dt_run *run = flight->run;
-    if (run->spec.rank == 0) {
-        sync_metrics(&run->spec.conf);
-        flight->full = dt_save_look_ahead(run, flight->bytes, flight->may_go,
-                                          &flight->space);
-    }
+    sync_metrics(&run->spec.conf);
+    flight->full =
+        dt_save_look_ahead(run, flight->bytes, flight->may_go, &flight->space);
+}
+
+static int write_files(struct dt_flight *flight)
+{
+    if (!hold_run(flight))
+        return -1;
+    if (flight->run->spec.rank == 0)
+        look_ahead(flight);
+    release_run(flight);
     return dt_ckpt_write(flight->writer, &flight->why);
 }
 
-static bool holds_output(struct dt_run *run, struct dt_error *why)
+static int publish(struct dt_flight *flight, struct dt_ckpt_writer *writer)
 {
-    if (dt_run_holds_output(run))
-        return true;
-    dt_error_set(why, EX_CANTCREAT, "%s: may belong to another run meanwhile",
-                 run->spec.conf.run.output_dir);
-    return false;
+    struct dt_run *run = flight->run;
+    if (!dt_run_holds_output(run)) {
+        dt_ckpt_abandon(writer);
+        return dt_error_set(&flight->why, EX_CANTCREAT,
+                            "%s: may belong to another run meanwhile",
+                            run->spec.conf.run.output_dir);
+    }
+    const int rc = dt_ckpt_commit(writer, &flight->why);
+    /* a run that could not wait any longer is gone */
+    if (rc == 0 && flight->good && !atomic_load(&flight->ended))
+        dt_run_prune(run, flight->step, 0);
+    return rc;
 }
 
 /* On rank 0, which lets go of the writer. */
 static int commit(struct dt_flight *flight)
 {
-    struct dt_run *run = flight->run;
     struct dt_ckpt_writer *writer = flight->writer;
     struct dt_error *why = &flight->why;
     flight->writer = NULL;
     if (dt_fault("save.commit"))
         dt_error_set(why, EX_IOERR, "failed on purpose");
     else if (dt_ckpt_merge(writer, flight->sums, why) == 0 &&
-             holds_output(run, why)) {
-        int rc = dt_ckpt_commit(writer, why);
-        if (rc == 0 && flight->good)
-            dt_run_prune(run, flight->step, 0);
+             hold_run(flight)) {
+        const int rc = publish(flight, writer);
+        release_run(flight);
         return rc;
     }
     dt_ckpt_abandon(writer);
@@ -365,6 +397,7 @@ int dt_flight_init(struct dt_run *run, size_t bytes, struct dt_error *err)
         return dt_error_set(err, EX_OSERR, "out of memory");
     run->flight = flight;
     flight->run = run;
+    pthread_mutex_init(&flight->uses, NULL);
     flight->memory = dt_buffer_create(&dt_cpu, bytes > 0 ? bytes : 1,
                                       "checkpoints to be written", err);
     if (!flight->memory ||
@@ -387,8 +420,9 @@ void dt_flight_fini(struct dt_run *run)
     struct dt_error late;
     if (!flight)
         return;
+    const bool quiet = dt_flight_stop(run);
     run->flight = NULL;
-    if (join(flight, &late) < 0)
+    if (!quiet || join(flight, &late) < 0)
         return; /* the thread has it */
     if (flight->stream)
         device->stream_wait(flight->stream, &late);
@@ -399,8 +433,25 @@ void dt_flight_fini(struct dt_run *run)
     dt_ckpt_abandon(flight->writer);
     dt_ckpt_stage_destroy(flight->stage);
     dt_buffer_destroy(flight->memory);
+    pthread_mutex_destroy(&flight->uses);
     free(flight->sums);
     free(flight);
+}
+
+bool dt_flight_stop(struct dt_run *run)
+{
+    enum { PUBLISHED_MS = 10000 };
+    struct dt_flight *flight = run->flight;
+    const int timeout = dt_run_timeout_ms(run);
+    if (!flight)
+        return true;
+    atomic_store(&flight->ended, true);
+    const struct timespec end = dt_clock_in(
+        CLOCK_MONOTONIC, timeout < PUBLISHED_MS ? timeout : PUBLISHED_MS);
+    if (pthread_mutex_clocklock(&flight->uses, CLOCK_MONOTONIC, &end) != 0)
+        return false;
+    pthread_mutex_unlock(&flight->uses);
+    return true;
 }
 
 int dt_flight_settle(struct dt_run *run, struct dt_error *err)

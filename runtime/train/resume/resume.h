@@ -26,6 +26,13 @@ int dt_run_save_or_retry(struct dt_run *run, bool last, struct dt_error *err);
 int dt_flight_init(struct dt_run *run, size_t bytes, struct dt_error *err);
 void dt_flight_fini(struct dt_run *run);
 
+/* Before run.output_dir is given up: no save is published from here on, and the
+ * thread that writes one does not use the run any more. False: it still does,
+ * as the disk does not answer, so that the run must stay as it is until the
+ * process ends.
+ */
+bool dt_flight_stop(struct dt_run *run);
+
 /* Waits until the copies of the save in flight are there, before anything is
  * updated, and has them written. -1: the device or a peer failed.
  */
