@@ -31,6 +31,13 @@ int dt_run_take_output(struct dt_run *run, struct dt_error *err);
  */
 int dt_run_check_output(struct dt_run *run, struct dt_error *err);
 
+/* The same in any thread, for one that is to warn. 1: something was removed and
+ * is there again, as `removed` says. -1: EX_CANTCREAT, another run has it, as
+ * dt_run_keep_output then says, too.
+ */
+int dt_run_look_at_output(const struct dt_run *run, struct dt_error *removed,
+                          struct dt_error *err);
+
 /* The same check before anything is written, after a wait of any length. It
  * looks only if this process was stopped, or its heartbeat has seen another
  * run: no step costs a system call.

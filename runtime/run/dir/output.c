@@ -89,35 +89,46 @@ static int leave_output(struct dt_run *run)
     return -1;
 }
 
-/* Warns of a removed directory or owner file. `found` is the result of
- * dt_owner_check. The directory of checkpoints exists since the run began: if
- * it is missing, so is everything to resume from.
+/* Makes a removed directory of checkpoints again. `found` is the result of
+ * dt_owner_check. That directory exists since the run began: if it is missing,
+ * so is everything to resume from. 1: that or the owner file was removed.
  */
-static void tell_removed(struct dt_run *run, int found)
+static int note_removed(const struct dt_spec *spec, int found,
+                        struct dt_error *removed)
 {
-    const struct dt_spec *spec = &run->spec;
     const bool gone = access(spec->ckpt_root, F_OK) < 0 && errno == ENOENT;
     if (gone) {
-        dt_run_warn(run,
-                    "%s: was removed or moved during the run; it is created "
-                    "again, without the checkpoints that were in it",
-                    found == 1 ? spec->conf.run.output_dir : spec->ckpt_root);
+        dt_error_set(removed, EX_CANTCREAT,
+                     "%s: was removed or moved during the run; it is created "
+                     "again, without the checkpoints that were in it",
+                     found == 1 ? spec->conf.run.output_dir : spec->ckpt_root);
         dt_file_mkdirs(spec->ckpt_root, NULL); /* else the save says why not */
     } else if (found == 1) {
-        dt_run_warn(run,
-                    "%s/.owner: was removed during the run; it is created "
-                    "again, but another run could have begun meanwhile",
-                    spec->conf.run.output_dir);
+        dt_error_set(removed, EX_CANTCREAT,
+                     "%s/.owner: was removed during the run; it is created "
+                     "again, but another run could have begun meanwhile",
+                     spec->conf.run.output_dir);
     }
+    return gone || found == 1;
+}
+
+int dt_run_look_at_output(const struct dt_run *run, struct dt_error *removed,
+                          struct dt_error *err)
+{
+    const int found = run->owner ? dt_owner_check(run->owner, err) : 0;
+    if (found < 0 || !run->owner || run->spec.conf.training.eval_only)
+        return found < 0 ? -1 : 0;
+    return note_removed(&run->spec, found, removed);
 }
 
 int dt_run_check_output(struct dt_run *run, struct dt_error *err)
 {
-    int found = run->owner ? dt_owner_check(run->owner, err) : 0;
+    struct dt_error removed;
+    const int found = dt_run_look_at_output(run, &removed, err);
     if (found < 0)
         return leave_output(run);
-    if (run->owner && !run->spec.conf.training.eval_only)
-        tell_removed(run, found);
+    if (found > 0)
+        dt_run_warn(run, "%s", removed.text);
     return 0;
 }
 

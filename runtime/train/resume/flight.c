@@ -65,8 +65,9 @@ struct dt_flight {
     size_t bytes; /* of the whole checkpoint */
     long may_go;  /* the newest checkpoint if older ones may be removed, or 0 */
     int result;
-    bool full; /* so was the disk, as `space` says */
-    struct dt_error why, space;
+    bool full;    /* so was the disk, as `space` says */
+    bool missing; /* so was the run's directory, as `removed` says */
+    struct dt_error why, space, removed;
 };
 
 /* Ranks that are done, in the sum of DT_STEP_STOP: beyond the ranks that were
@@ -117,23 +118,30 @@ static void release_run(struct dt_flight *flight)
     pthread_mutex_unlock(&flight->uses);
 }
 
-/* On rank 0, before anything is written. */
-static void look_ahead(struct dt_flight *flight)
+/* On rank 0, before anything is written. -1: the directory belongs to another
+ * run.
+ */
+static int look_ahead(struct dt_flight *flight)
 {
     struct dt_run *run = flight->run;
+    const int found =
+        dt_run_look_at_output(run, &flight->removed, &flight->why);
+    if (found < 0)
+        return -1;
+    flight->missing = found > 0;
     sync_metrics(&run->spec.conf);
     flight->full =
         dt_save_look_ahead(run, flight->bytes, flight->may_go, &flight->space);
+    return 0;
 }
 
 static int write_files(struct dt_flight *flight)
 {
     if (!hold_run(flight))
         return -1;
-    if (flight->run->spec.rank == 0)
-        look_ahead(flight);
+    const int rc = flight->run->spec.rank == 0 ? look_ahead(flight) : 0;
     release_run(flight);
-    return dt_ckpt_write(flight->writer, &flight->why);
+    return rc < 0 ? -1 : dt_ckpt_write(flight->writer, &flight->why);
 }
 
 static int publish(struct dt_flight *flight, struct dt_ckpt_writer *writer)
@@ -379,6 +387,9 @@ static int advance(struct dt_flight *flight, struct dt_error *err)
     if (join(flight, err) < 0)
         return -1;
     dt_save_tell_full(run, flight->full, &flight->space);
+    if (flight->missing)
+        dt_run_warn(run, "%s", flight->removed.text);
+    flight->missing = false;
     flight->longest = fmax(flight->longest, flight->end - flight->begun);
     if (flight->commits)
         return land(flight, flight->result < 0, err);

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "run/dir/dir.h"
+#include "run/dir/owner.h"
 #include "tests/unit/disk.h"
 #include "tests/unit/small_run.h"
 #include "train/resume/resume_impl.h"
@@ -121,6 +122,141 @@ static void the_directory_is_kept_while_one_is_published(void **state)
 
 #endif
 
+/* --- what others remove --- */
+
+static int take_steps(struct dt_run *run, int count)
+{
+    struct dt_report_step line;
+    struct dt_error err = {0};
+    for (int i = 0; i < count; i++)
+        TRY(small_step(run, &line, &err) == 0);
+    return 0;
+}
+
+static int take_steps_until_saved(struct dt_run *run)
+{
+    struct dt_error err = {0};
+    while (dt_flight_step(run) > 0) {
+        TRY(take_steps(run, 1) == 0);
+        if (dt_flight_ready(run))
+            TRY(dt_run_save_advance(run, &err) == 0);
+        dt_clock_sleep(0.001);
+    }
+    return 0;
+}
+
+static int save(struct dt_run *run)
+{
+    struct dt_error err = {0};
+    TRY(take_steps(run, 1) == 0);
+    TRY(dt_run_save_or_retry(run, false, &err) == 0);
+    return take_steps_until_saved(run);
+}
+
+/* How often that is in events.jsonl. */
+static int said(const char *text)
+{
+    struct dt_error err;
+    char *events = dt_file_read("out/logs/events.jsonl", 1 << 20, &err);
+    int count = 0;
+    for (const char *at = events; at && (at = strstr(at, text)); at++)
+        count++;
+    free(events);
+    return count;
+}
+
+#define GONE                                                                   \
+    "/out/checkpoints: was removed or moved during the run; it is created "    \
+    "again, without the checkpoints that were in it"
+#define UNOWNED                                                                \
+    "/out/.owner: was removed during the run; it is created again, but "       \
+    "another run could have begun meanwhile"
+
+static int save_without(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(save(run) == 0 && !said("removed"));
+    TRY(unlink("out/.owner") == 0);
+    TRY(save(run) == 0 && exists("out/.owner"));
+    TRY(said(UNOWNED) == 1 && !said(GONE));
+    TRY(dt_file_remove_tree("out/checkpoints", &err) == 0);
+    TRY(save(run) == 0 && exists("out/checkpoints/latest"));
+    TRY(said(GONE) == 1 && said(UNOWNED) == 1);
+    TRY(save(run) == 0 && said("removed") == 2);
+    return 0;
+}
+
+static void what_is_removed_meanwhile_is_named_and_made_again(void **state)
+{
+    (void)state;
+    small_runs(1, LINES, save_without, NULL);
+}
+
+static int save_in_a_taken_directory(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    bool stop = false;
+    struct dt_report_step line;
+    (void)arg;
+    TRY(take_steps(run, 2) == 0);
+    TRY(dt_file_remove_tree("out", &err) == 0);
+    struct dt_owner *other = dt_owner_take("out", DT_OWNER_BEAT_MS, NULL, &err);
+    TRY(other);
+    TRY(dt_run_save_or_retry(run, false, &err) == 0);
+    while (dt_flight_tell(run) == 0)
+        dt_clock_sleep(0.001);
+    TRY(dt_run_queue_step(run, false, &err) == 0);
+    TRY(dt_run_collect(run, &line, &stop, &err) == -1);
+    TRY(strstr(err.text, ": another run writes to this directory: process "));
+    TRY(!exists("out/checkpoints"));
+    dt_owner_release(other);
+    return 0;
+}
+
+static void a_run_whose_directory_is_taken_writes_nothing_and_ends(void **state)
+{
+    (void)state;
+    small_runs(1, LINES, save_in_a_taken_directory, NULL);
+}
+
+static atomic_bool frozen;
+
+/* A disk that does not create the file. */
+static int freeze(const char *call, const char *a, const char *b)
+{
+    (void)b;
+    if (strcmp(call, "create") == 0 && strstr(a, "out/.owner")) {
+        frozen = true;
+        while (frozen)
+            dt_clock_sleep(0.001);
+    }
+    return 0;
+}
+
+static int look_on_a_frozen_disk(struct dt_run *run, void *arg)
+{
+    struct dt_error err = {0};
+    (void)arg;
+    TRY(take_steps(run, 2) == 0);
+    TRY(unlink("out/.owner") == 0);
+    disk_watch(freeze);
+    TRY(dt_run_save_or_retry(run, false, &err) == 0);
+    while (!frozen)
+        dt_clock_sleep(0.001);
+    TRY(take_steps(run, 3) == 0 && !dt_flight_ready(run));
+    disk_watch(NULL);
+    frozen = false;
+    TRY(take_steps_until_saved(run) == 0 && said(UNOWNED) == 1);
+    return 0;
+}
+
+static void steps_do_not_wait_for_that_look(void **state)
+{
+    (void)state;
+    small_runs(1, LINES, look_on_a_frozen_disk, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -128,6 +264,10 @@ int main(void)
         cmocka_unit_test(nothing_is_published_once_the_directory_is_given_up),
         cmocka_unit_test(the_directory_is_kept_while_one_is_published),
 #endif
+        cmocka_unit_test(what_is_removed_meanwhile_is_named_and_made_again),
+        cmocka_unit_test(
+            a_run_whose_directory_is_taken_writes_nothing_and_ends),
+        cmocka_unit_test(steps_do_not_wait_for_that_look),
     };
     return cmocka_run_group_tests_name("flight_output", tests, small_enter,
                                        small_leave);
