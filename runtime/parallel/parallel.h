@@ -375,6 +375,11 @@ int dt_parallel_loaded(struct dt_parallel *parallel, size_t u,
  */
 int dt_parallel_renew(struct dt_parallel *parallel, struct dt_error *err);
 
+/* Gradients that are kept become zero: some ranks had begun those of a step
+ * that all take again, and before it replicas would differ.
+ */
+void dt_parallel_drop_grads(struct dt_parallel *parallel);
+
 /* All of unit u on every rank, to be saved: in the compute type, or as updates
  * leave it if `master`; a view without buffer if it is empty. Valid until the
  * next call of any function. The gradients of the last step are lost, as their

@@ -13,6 +13,13 @@ bool dt_parallel_begin(struct dt_parallel *p, uint64_t step, size_t a,
     return !p->kept.grads_pass_slots && a > 0;
 }
 
+void dt_parallel_drop_grads(struct dt_parallel *p)
+{
+    const struct dt_view grads = p->kinds[DT_OWNED_GRADS];
+    if (grads.count > 0)
+        p->exec.ops->zero(p->exec.stream, grads);
+}
+
 /* --- gradients that are kept in bf16 --- */
 
 static bool rounds(const struct dt_parallel *p)

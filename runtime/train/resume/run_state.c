@@ -387,9 +387,12 @@ int dt_state_take(struct dt_run *run, struct dt_error *err)
            (long)state->base + state->committed, copies);
     if (state->committed && take_committed(run, err) < 0)
         return -1;
-    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++)
+    for (size_t i = 0; (learner = dt_run_learner(run, i)); i++) {
+        if (!state->committed)
+            dt_parallel_drop_grads(learner->parallel);
         if (dt_learner_load_rest(learner, run->spec.conf.run.seed, err) < 0 ||
             dt_parallel_renew(learner->parallel, err) < 0)
             return -1;
+    }
     return dt_run_reference_renew(run, err) < 0 ? -1 : take_samples(run, err);
 }
