@@ -93,8 +93,10 @@ struct dt_saves {
     int failures;        /* saves in a row */
     double seconds;      /* that the newest took, until it was whole; 0: none */
     long retry;          /* the step after which to try again, 0: all is well */
-    long maybe; /* of a failed save that may have got as far as its checkpoint;
-                   0: none, or a later loss was finite */
+    long flight; /* the step of one that is written while the run goes on, or
+                    was when the processes before ended; 0: none */
+    long maybe;  /* of a failed save that may have got as far as its checkpoint;
+                    0: none, or a later loss was finite */
 };
 
 /* How this process came to train. */

@@ -472,6 +472,18 @@ static void end_summary(const struct dt_run *run, struct dt_report_step *line,
         summary->kl = *value;
 }
 
+/* Ends what the processes before have begun: a step that was committed, or a
+ * save.
+ */
+static int end_begun(struct dt_run *run, struct loop *loop,
+                     struct dt_error *err)
+{
+    const bool again = run->queued > 0 && run->saves.retry == run->queued;
+    if (run->queued > run->progress.step)
+        return complete_step(run, loop, err);
+    return save_if_due(run, again, loop, err);
+}
+
 static int run_steps(struct dt_run *run, bool (*stop)(void),
                      struct dt_report_summary *summary, struct dt_error *err)
 {
@@ -491,8 +503,7 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
     dt_live_phase(run->live, DT_ACCOUNT_STEPS, NULL);
     dt_live_step(run->live, run->progress.step, run->total_steps);
     dt_board_set_step(run->board, run->progress.step);
-    /* a step that another process has committed */
-    if (run->queued > run->progress.step && complete_step(run, &loop, err) < 0)
+    if (dt_flight_recover(run, err) < 0 || end_begun(run, &loop, err) < 0)
         return -1;
     while (run->queued < run->total_steps && !loop.stop_asked)
         if (next_step(run, stop, &loop, err) < 0)

@@ -220,6 +220,7 @@ check_PROGRAMS += \
 	tests/unit/train/test_energy \
 	tests/unit/train/test_events \
 	tests/unit/train/test_flight \
+	tests/unit/train/test_flight_lost \
 	tests/unit/train/test_flight_output \
 	tests/unit/train/test_frozen_run \
 	tests/unit/train/test_int8_run \
@@ -356,10 +357,12 @@ tests_unit_train_fake_nvml_so_CFLAGS = $(DT_CFLAGS) -fPIC
 tests_unit_train_fake_nvml_so_LINK = $(stub_link)
 tests_unit_train_fake_nvml_so_LDADD =
 
-# It says when a copy is due.
+# They say when a copy is due.
 tests_unit_train_test_copies_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=dt_copies_tell -Wl,--wrap=dt_locker_done \
 	-Wl,--wrap=dt_plan_spare -Wl,--wrap=madvise
+tests_unit_train_test_flight_lost_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=dt_copies_tell
 
 tests_unit_train_test_copies_given_up_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=dt_copies_tell

@@ -45,7 +45,6 @@ struct dt_flight {
     struct dt_ckpt_stage *stage;
     struct dt_ckpt_writer *writer; /* NULL: nothing is in flight */
     bool commits;                  /* all files are written */
-    long step;
     long since;       /* steps later than this one say whether it is done */
     bool heard;       /* it is, on all ranks */
     double wait, end; /* seconds that the run waited, and the time of an end */
@@ -156,7 +155,7 @@ static int publish(struct dt_flight *flight, struct dt_ckpt_writer *writer)
     const int rc = dt_ckpt_commit(writer, &flight->why);
     /* a run that could not wait any longer is gone */
     if (rc == 0 && flight->good && !atomic_load(&flight->ended))
-        dt_run_prune(run, flight->step, 0);
+        dt_run_prune(run, run->saves.flight, 0);
     return rc;
 }
 
@@ -214,7 +213,8 @@ static void start(struct dt_flight *flight)
  */
 static int join(struct dt_flight *flight, struct dt_error *err)
 {
-    const int timeout = dt_run_timeout_ms(flight->run) / 1000 + 1;
+    const struct dt_run *run = flight->run;
+    const int timeout = dt_run_timeout_ms(run) / 1000 + 1;
     struct timespec end;
     if (!flight->runs)
         return 0;
@@ -225,7 +225,7 @@ static int join(struct dt_flight *flight, struct dt_error *err)
                             "%s: writing the checkpoint of step %ld has not "
                             "ended within %d s (distributed.timeout_s): does "
                             "its disk answer?",
-                            flight->run->spec.ckpt_root, flight->step, timeout);
+                            run->spec.ckpt_root, run->saves.flight, timeout);
     flight->runs = false;
     return 0;
 }
@@ -255,16 +255,16 @@ static int take_copy(struct dt_flight *flight, struct dt_error *err)
     double nonce = -1;
     if (spec->rank == 0)
         flight->writer = dt_ckpt_stage_begin(flight->stage, spec->ckpt_root,
-                                             flight->step, &flight->why);
+                                             run->saves.flight, &flight->why);
     if (flight->writer)
         nonce = dt_ckpt_nonce(flight->writer);
     if (spec->world > 1 &&
         dt_comm_reduce_scalars(run->comm, &nonce, 1, DT_MAX, err) < 0)
         return -1;
     if (nonce >= 0 && spec->rank > 0)
-        flight->writer =
-            dt_ckpt_stage_join(flight->stage, spec->ckpt_root, flight->step,
-                               spec->rank, (uint32_t)nonce, &flight->why);
+        flight->writer = dt_ckpt_stage_join(flight->stage, spec->ckpt_root,
+                                            run->saves.flight, spec->rank,
+                                            (uint32_t)nonce, &flight->why);
     int failed = dt_save_any_failed(run, !flight->writer, &flight->why, err);
     if (failed != 0)
         return failed;
@@ -298,8 +298,9 @@ static int wait_copies(struct dt_flight *flight, struct dt_error *err)
  */
 static int land(struct dt_flight *flight, bool failed, struct dt_error *err)
 {
+    struct dt_run *run = flight->run;
     const struct dt_save_end end = {
-        .step = flight->step,
+        .step = run->saves.flight,
         .failed = failed,
         .good = flight->good || !flight->commits, /* nobody can see it */
         .seconds = flight->wait,
@@ -308,12 +309,12 @@ static int land(struct dt_flight *flight, bool failed, struct dt_error *err)
     dt_ckpt_abandon(flight->writer);
     flight->writer = NULL;
     flight->commits = false;
-    flight->step = 0;
+    run->saves.flight = 0;
     free(flight->sums);
     flight->sums = NULL;
     if (end.failed)
-        dt_save_tell_failure(flight->run, &flight->why);
-    return dt_save_conclude(flight->run, &end, &flight->why, err);
+        dt_save_tell_failure(run, &flight->why);
+    return dt_save_conclude(run, &end, &flight->why, err);
 }
 
 /* Says once that the run waits for copies, which it has no locked memory for.
@@ -336,7 +337,7 @@ static int take_off(struct dt_flight *flight, struct dt_error *err)
     const double begin = dt_clock_now();
     struct dt_run *run = flight->run;
     check_memory(flight);
-    flight->step = run->progress.step;
+    run->saves.flight = run->progress.step;
     flight->begun = begin;
     flight->why = (struct dt_error){0};
     flight->bytes = dt_run_checkpoint_bytes(run);
@@ -344,7 +345,8 @@ static int take_off(struct dt_flight *flight, struct dt_error *err)
     flight->good = false;
     int failed = take_copy(flight, err);
     if (failed == 0) {
-        run->saves.maybe = flight->step; /* a later finite loss clears it */
+        /* a later finite loss clears it */
+        run->saves.maybe = run->saves.flight;
         flight->open = true;
         expect(flight);
     } else if (failed > 0 && wait_copies(flight, err) < 0) {
@@ -396,6 +398,51 @@ static int advance(struct dt_flight *flight, struct dt_error *err)
     int rc = begin_commit(flight, err);
     flight->wait += dt_clock_now() - begin;
     return rc;
+}
+
+/* --- after a start that goes on from memory --- */
+
+/* Says that the save of this step is lost, and whether a checkpoint will be
+ * missing that the user has asked for.
+ */
+static void tell_lost(const struct dt_run *run, long step)
+{
+    const long again = run->saves.retry;
+    char missing[128] = "";
+    if (again != step && dt_save_is_kept(run, step))
+        snprintf(missing, sizeof(missing),
+                 "; checkpoint-%ld, which checkpoint.keep_every asks for, will "
+                 "be missing",
+                 step);
+    dt_run_warn(run,
+                "the save of step %ld was lost with the processes that wrote "
+                "it; the run is saved again after step %ld%s",
+                step, again, missing);
+}
+
+int dt_flight_recover(struct dt_run *run, struct dt_error *err)
+{
+    const long step = run->saves.flight;
+    char path[PATH_MAX + 32];
+    double published = 0;
+    if (step == 0)
+        return 0;
+    snprintf(path, sizeof(path), "%s/checkpoint-%ld", run->spec.ckpt_root,
+             step);
+    if (run->spec.rank == 0)
+        published = access(path, F_OK) == 0;
+    if (run->spec.world > 1 &&
+        dt_comm_reduce_scalars(run->comm, &published, 1, DT_MAX, err) < 0)
+        return -1;
+    run->saves.flight = 0;
+    if (published > 0) {
+        const struct dt_save_end end = {
+            .step = step, .seconds = NAN, .took = run->saves.seconds};
+        return dt_save_conclude(run, &end, NULL, err);
+    }
+    run->saves.retry = run->queued;
+    tell_lost(run, step);
+    return 0;
 }
 
 /* --- from outside --- */
@@ -481,7 +528,7 @@ int dt_flight_settle(struct dt_run *run, struct dt_error *err)
 
 long dt_flight_step(const struct dt_run *run)
 {
-    return run->flight ? run->flight->step : 0;
+    return run->saves.flight;
 }
 
 int dt_flight_begin(struct dt_run *run, struct dt_error *err)
@@ -497,8 +544,8 @@ void dt_flight_skip(struct dt_run *run)
 double dt_flight_tell(const struct dt_run *run)
 {
     struct dt_flight *flight = run->flight;
-    return flight && flight->step > 0 && atomic_load(&flight->done) ? done_unit
-                                                                    : 0;
+    const bool flies = flight && run->saves.flight > 0;
+    return flies && atomic_load(&flight->done) ? done_unit : 0;
 }
 
 double dt_flight_hear(struct dt_run *run, double sum)
@@ -513,7 +560,7 @@ double dt_flight_hear(struct dt_run *run, double sum)
 bool dt_flight_ready(const struct dt_run *run)
 {
     const struct dt_flight *flight = run->flight;
-    return flight && flight->step > 0 && flight->heard &&
+    return flight && run->saves.flight > 0 && flight->heard &&
            (flight->commits || run->saves.maybe == 0);
 }
 

@@ -33,6 +33,13 @@ void dt_flight_fini(struct dt_run *run);
  */
 bool dt_flight_stop(struct dt_run *run);
 
+/* After a start that goes on from memory, with the run's report: if a save was
+ * in flight when the processes before ended, takes its checkpoint if that was
+ * published, or else says so, and has the run saved again after the step that
+ * was queued last. All ranks call it. -1: a peer failed.
+ */
+int dt_flight_recover(struct dt_run *run, struct dt_error *err);
+
 /* Waits until the copies of the save in flight are there, before anything is
  * updated, and has them written. -1: the device or a peer failed.
  */

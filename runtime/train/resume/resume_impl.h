@@ -50,6 +50,9 @@ int dt_run_add_files(struct dt_run *run, struct dt_ckpt_writer *writer,
 
 /* ---- save_shared.c: whether the run waits for a save or not ---- */
 
+/* Whether checkpoint.keep_every asks for this step, which is never left out. */
+bool dt_save_is_kept(const struct dt_run *run, long step);
+
 /* The newest checkpoint, if it is known to be good, so that older ones may be
  * removed before this save; else 0.
  */

@@ -127,27 +127,18 @@ static int save_and_wait(struct dt_run *run, bool last, struct dt_error *err)
     return dt_save_conclude(run, &end, &why, err);
 }
 
-/* A checkpoint that is needed at once, as the link to the best one names it,
- * and one that the user has asked for by checkpoint.keep_every: neither is left
- * out.
- */
+/* A checkpoint that is needed at once, as the link to the best one names it. */
 static bool is_best(const struct dt_run *run)
 {
     return run->spec.conf.training.load_best_model_at_end &&
            run->progress.best.step == run->progress.step;
 }
 
-static bool is_kept(const struct dt_run *run)
-{
-    const long every = run->spec.conf.checkpoint.keep_every;
-    return every > 0 && run->progress.step % every == 0;
-}
-
 static int save_or_retry(struct dt_run *run, bool last, struct dt_error *err)
 {
     if (!run->flight || last || is_best(run))
         return save_and_wait(run, last, err);
-    if (dt_flight_step(run) > 0 && !is_kept(run)) {
+    if (dt_flight_step(run) > 0 && !dt_save_is_kept(run, run->progress.step)) {
         dt_flight_skip(run);
         return 0;
     }

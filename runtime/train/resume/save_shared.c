@@ -14,6 +14,12 @@
 
 /* --- before --- */
 
+bool dt_save_is_kept(const struct dt_run *run, long step)
+{
+    const long every = run->spec.conf.checkpoint.keep_every;
+    return every > 0 && step % every == 0;
+}
+
 long dt_save_may_go(const struct dt_run *run)
 {
     return run->saves.unproven == 0 ? run->saves.newest : 0;
