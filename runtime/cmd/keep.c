@@ -83,8 +83,8 @@ static int keep(struct dt_keeper_options *options, const struct dt_conf *conf)
     const char *port = getenv("SLURM_SRUN_COMM_PORT");
     struct dt_error err;
     options->secret = getenv(DT_ENV_STEP_SECRET);
-    options->token = getenv(DT_ENV_OUTLIVES);
-    options->replaces = options->token;
+    options->token = getenv(DT_ENV_KEPT);
+    options->replaces = options->token && getenv(DT_ENV_OUTLIVES);
     options->leave_out = leave_out;
     options->shrink_s = SHRINK_S;
     options->is_left_out = dt_job_has_left;

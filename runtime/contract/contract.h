@@ -51,18 +51,17 @@
  *     TOKEN=HEX                a secret of the step, part of its records
  *     PROGRESS=HEX             another one, of records of progress; none if
  *                              srun's terminal cannot show a bar
- *     KEEPERS=HEX              another one, of the record of keepers whose step
- *                              outlives its nodes (DT_ENV_OUTLIVES)
+ *     KEEPERS=HEX              another one, of the records of keepers
+ *                              (DT_ENV_KEPT)
  *     NODE HOST A-B,C          for each node of the step, in their order: the
  *                              ranks there; none if srun could not ask
  *     STATUS=N                 at the end, before srun closes the pipes: its
  *                              exit status; none if the plugin cannot know it
  *
- * Both sides append to this file. The console writes there, too, when srun
- * would not end by itself:
+ * Both sides append to this file. The console writes there, too, when keepers
+ * have ended their step:
  *
- *     VERDICT=N                the exit status of a step that has lost nodes,
- *                              whatever srun takes for it
+ *     VERDICT=N                its exit status, whatever srun takes for it
  *
  * and, once it knows how the ranks have ended, with DT_ENV_REQUEUE:
  *
@@ -92,11 +91,10 @@
  * PROGRESS stays in the environment of the tasks, because the runtime is a
  * program like any other. Who misuses it draws a bar, and no more.
  *
- * The keepers of a step that outlives its nodes write records with KEEPERS for
- * TOKEN, and without rank, host and time: an epoch has begun (base/epoch.h); a
- * keeper leaves the step, which others may go on with, in the next one, within
- * so many seconds; and all have ended, with the exit status of the step, and
- * how many nodes it has lost.
+ * Keepers write records with KEEPERS for TOKEN, and without rank, host and
+ * time: an epoch has begun (base/epoch.h); a keeper leaves the step, which
+ * others may go on with, in the next one, within so many seconds; and all have
+ * ended, with the exit status of the step, and how many nodes it has lost.
  *
  *     disttrain: record: KEEPERS epoch NUMBER
  *     disttrain: record: KEEPERS leaves NUMBER SECONDS
@@ -229,8 +227,13 @@
  */
 #define DT_ENV_SPARES "SLURM_DISTTRAIN_SPARES"
 
-/* "1": let the step of keepers outlive its nodes; srun changes it to the token
- * of their record, or removes it where it cannot follow them.
+/* "1": the tasks of this step become keepers; srun changes it to the token of
+ * their records, or removes it where it cannot follow them.
+ */
+#define DT_ENV_KEPT "SLURM_DISTTRAIN_KEPT"
+
+/* "1": let the step of keepers outlive its nodes; srun removes it where it
+ * cannot follow them.
  */
 #define DT_ENV_OUTLIVES "SLURM_DISTTRAIN_OUTLIVES"
 

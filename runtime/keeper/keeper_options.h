@@ -45,8 +45,7 @@ struct dt_keeper_options {
     int spares;         /* its last nodes, which have no ranks at first */
     long least;         /* ranks with which it may go on; 0: as many as before
                            only */
-    const char *token;  /* of the record about the end of the step; NULL: none
-                           is written */
+    const char *token;  /* of records for srun; NULL: none is written */
     bool trains;        /* it is `disttrain train`: it tells its step, and its
                            exit status says whether another try is of use */
     long max_restarts;  /* in a row, without a new step in between */

@@ -27,7 +27,7 @@ struct printer {
     const struct dt_srun_words *words;
     const char *job; /* the job that srun runs in, for messages; or NULL */
     struct dt_slurm_size size; /* of that job */
-    bool keeps; /* its command becomes a keeper where the file says so */
+    bool keeps;                /* tasks become keepers */
     FILE *out;
     int status;
 };
@@ -219,10 +219,18 @@ static bool is_program(const char *word)
     return strcmp(slash ? slash + 1 : word, program_invocation_short_name) == 0;
 }
 
-/* Whether srun runs this program, which may be the one that it adds. */
-static bool runs_program(const struct dt_srun_words *command)
+/* Whether srun's command, which may be the one that it adds, becomes a keeper.
+ */
+static bool keeps(const struct dt_conf *conf,
+                  const struct dt_srun_words *command)
 {
-    return command->count == 0 || is_program(command->word[0]);
+    char *const *word = command->word;
+    if (command->count > 0 && !is_program(word[0]))
+        return false;
+    if (command->count > 1 && strcmp(word[1], "keep") == 0)
+        return true;
+    return dt_job_is_kept(conf) &&
+           (command->count <= 1 || strcmp(word[1], "train") == 0);
 }
 
 /* Whether srun's command trains as this file says. */
@@ -350,6 +358,8 @@ static void print_step(struct printer *p)
                  conf->launch.max_worker_restarts);
         print_srun(p, DT_ENV_KEEPER, number);
     }
+    if (p->keeps)
+        print_srun(p, DT_ENV_KEPT, "1");
     if (dt_job_outlives(conf) && p->keeps) {
         snprintf(number, sizeof(number), "%ld %ld", conf->launch.spares,
                  conf->launch.min_ranks);
@@ -481,7 +491,7 @@ int dt_submission_print(struct dt_conf *conf, const char *file,
     struct printer p = {.conf = &step,
                         .file = file,
                         .words = script ? &none : words,
-                        .keeps = !script && runs_program(command),
+                        .keeps = !script && keeps(conf, command),
                         .out = open_memstream(&text, &bytes)};
     if (!p.out)
         return EX_OSERR;

@@ -41,7 +41,7 @@ static struct {
     const char *labels; /* as in the contract; NULL: no console */
     char token[DT_TOKEN_BYTES];
     char progress[DT_TOKEN_BYTES]; /* "": no bar is drawn */
-    char keepers[DT_TOKEN_BYTES];  /* "": the step does not outlive its nodes */
+    char keepers[DT_TOKEN_BYTES];  /* "": the step has none */
     int verdict; /* 1 + the status that keepers give their step; 0: none */
     int run;     /* how the run has ended; 0: well, or it is not known */
     pid_t srun;
@@ -159,7 +159,7 @@ static int make_tokens(void)
     if (!is_apart() && dt_footer_possible() &&
         dtspank_token_make(console.progress) != 0)
         return -1;
-    if (getenv(DT_ENV_OUTLIVES) && dtspank_token_make(console.keepers) != 0)
+    if (getenv(DT_ENV_KEPT) && dtspank_token_make(console.keepers) != 0)
         return -1;
     return dtspank_token_make(console.token);
 }
@@ -323,8 +323,9 @@ static void tell_status(int status)
                     strerror(errno));
 }
 
-/* Lost output must not look like success. Of a step that has lost nodes srun
- * says nothing certain, and its keepers do.
+/* Lost output must not look like success. Of a step of keepers srun says
+ * nothing certain, and they do: it fails for a worker that was replaced after
+ * it had run out of memory, and for a lost node.
  */
 static void finish_at_exit(int status, void *unused)
 {
@@ -378,12 +379,18 @@ static void tell_tasks(void)
     setenv(DT_ENV_CONSOLE, value, 1);
     if (console.progress[0])
         setenv(DT_ENV_PROGRESS, console.progress, 1);
-    if (console.keepers[0]) {
-        const char *node = getenv("SLURMD_NODENAME");
-        setenv(DT_ENV_OUTLIVES, console.keepers, 1);
-        if (node)
-            setenv(DT_ENV_SRUN_NODE, node, 1);
-    }
+    if (console.keepers[0])
+        setenv(DT_ENV_KEPT, console.keepers, 1);
+    const char *node = getenv("SLURMD_NODENAME");
+    if (getenv(DT_ENV_OUTLIVES) && node)
+        setenv(DT_ENV_SRUN_NODE, node, 1);
+}
+
+/* Nobody follows the keepers. */
+static void forget_keepers(void)
+{
+    unsetenv(DT_ENV_KEPT);
+    unsetenv(DT_ENV_OUTLIVES);
 }
 
 void dtspank_console_start(const char *runtime,
@@ -392,7 +399,7 @@ void dtspank_console_start(const char *runtime,
     int out[2] = {-1, -1};
     int err[2] = {-1, -1};
     if (!dtspank_console_follows())
-        unsetenv(DT_ENV_OUTLIVES);
+        forget_keepers();
     if (!console.labels)
         return;
     int facts = make_tokens() == 0 ? write_facts(step) : -1;
@@ -413,7 +420,7 @@ void dtspank_console_start(const char *runtime,
     else if (!is_apart())
         tell_tasks();
     if (rc != 0)
-        unsetenv(DT_ENV_OUTLIVES);
+        forget_keepers();
 }
 
 /* What the console has written behind a key, below the facts; NULL: nothing. */

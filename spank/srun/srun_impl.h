@@ -305,9 +305,9 @@ void dtspank_console_start(const char *runtime,
  * does not end is killed, after a message. Returns the exit status of the run
  * for contract/requeue_rule.h, as the console has seen it; 0: it has ended
  * well, or Slurm or the user has ended it, or there is no console. If keepers
- * have ended a step that has lost nodes, *srun_status becomes theirs. A second
- * call returns the same. If srun exits with status 0 and output may be lost,
- * its status becomes EX_IOERR.
+ * have ended the step, *srun_status becomes theirs. A second call returns the
+ * same. If srun exits with status 0 and output may be lost, its status becomes
+ * EX_IOERR.
  */
 int dtspank_console_finish(int *srun_status);
 

@@ -184,6 +184,8 @@ static void set_kept(void)
         if (value && !getenv(kept[i].name))
             submit.ours[i] = setenv(kept[i].name, value, 1) == 0;
     }
+    if (!dtspank_console_follows())
+        unsetenv(DT_ENV_KEPT);
 }
 
 static bool trains_natively(void)

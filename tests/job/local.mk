@@ -27,6 +27,7 @@ job_tests = \
 	tests/job/keeper.bats \
 	tests/job/launch.bats \
 	tests/job/lost_nodes.bats \
+	tests/job/memory.bats \
 	tests/job/network.bats \
 	tests/job/node_loss.bats \
 	tests/job/offload.bats \

@@ -2,6 +2,7 @@
 /* test_cmd_check.c - what `disttrain check` prints and its exit status */
 #include "config.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -217,7 +218,7 @@ static void a_contract_names_the_file_and_its_variables(void **state)
     assert_int_equal(check("--contract t.yaml"), 0);
     snprintf(wanted, sizeof(wanted),
              "DISTTRAIN_CONTRACT=3\nCONFIG=%s/t.yaml\nRUNS=train\n"
-             "SRUN SLURM_DISTTRAIN_KEEPER=3\n"
+             "SRUN SLURM_DISTTRAIN_KEEPER=3\nSRUN SLURM_DISTTRAIN_KEPT=1\n"
              "SRUN SLURM_DISTTRAIN_RUN=%s/outputs/run/logs\n"
              "ENV A=x\nENV B=a\\\\b\nENV C=1\\n2\nENV D=\n",
              test_directory, test_directory);
@@ -246,6 +247,41 @@ static void a_step_of_keepers_has_its_spares_and_outlives_nodes(void **state)
         0);
     assert_non_null(strstr(out, "SRUN SLURM_JOB_NUM_NODES=2\n"));
     assert_null(strstr(out, "OUTLIVES"));
+}
+
+/* Which steps have keepers, that the console hears of. */
+static void tasks_are_kept_where_the_command_or_the_file_says_so(void **state)
+{
+    static const struct {
+        const char *words;
+        bool trains, keeps, off; /* where the file trains, runs a command with
+                                  * keepers, or turns them off */
+    } cases[] = {
+        {"", true, true, false},
+        {" -- -- disttrain", true, true, false},
+        {" -- -- /a/disttrain train t.yaml", true, true, false},
+        {" -- -- disttrain keep sh", true, true, true},
+        {" -- -- disttrain doctor", false, false, false},
+        {" -- -- sh keep", false, false, false},
+    };
+    char line[256], *own = program_invocation_short_name;
+    (void)state;
+    program_invocation_short_name = (char[]){"disttrain"};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+        for (int file = 0; file < 3; file++) {
+            const bool wanted = file == 0   ? cases[i].trains
+                                : file == 1 ? cases[i].keeps
+                                            : cases[i].off;
+            write_file("t.yaml", file == 0 ? LEAST
+                                 : file == 1
+                                     ? "launch: {keeper: on, command: [a]}\n"
+                                     : LEAST "launch: {keeper: off}\n");
+            snprintf(line, sizeof(line), "--contract t.yaml%s", cases[i].words);
+            assert_int_equal(check(line), 0);
+            if (wanted != !!strstr(out, "SRUN SLURM_DISTTRAIN_KEPT=1\n"))
+                fail_msg("%s, file %d: %s", line, file, out);
+        }
+    program_invocation_short_name = own;
 }
 
 static void srun_gets_the_settings_it_was_not_given(void **state)
@@ -692,6 +728,7 @@ int main(void)
         cmocka_unit_test(an_evaluation_has_the_metric_for_the_best_model),
         cmocka_unit_test(a_contract_names_the_file_and_its_variables),
         cmocka_unit_test(a_step_of_keepers_has_its_spares_and_outlives_nodes),
+        cmocka_unit_test(tasks_are_kept_where_the_command_or_the_file_says_so),
         cmocka_unit_test(srun_gets_the_settings_it_was_not_given),
         cmocka_unit_test(the_run_names_the_job_that_srun_makes),
         cmocka_unit_test(a_rank_does_not_repeat_what_the_check_has_warned_of),

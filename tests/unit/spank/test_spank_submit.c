@@ -46,6 +46,7 @@ static int setup(void **state)
         "echo CONFIG=/abs/$3\n"
         "case $3 in *nodes*) echo SRUN SLURM_JOB_NUM_NODES=2; esac\n"
         "case $3 in *outlives*) echo SRUN SLURM_DISTTRAIN_OUTLIVES=1; esac\n"
+        "case $3 in *outlives*|*kept*) echo SRUN SLURM_DISTTRAIN_KEPT=1; esac\n"
         "case $sets in *name*) sets=; esac\n"
         "shift 4; echo \"SRUN SLURM_DISTTRAIN_FRAMEWORKS=${sets:+$sets }$*\"\n"
         "echo ENV FOO=1; echo 'ENV BAR=a b'\n");
@@ -384,6 +385,7 @@ static int apart_body(void)
     EXPECT(is_set("SLURM_NO_KILL", NULL));
     EXPECT(is_set("SLURM_KILL_BAD_EXIT", "1"));
     EXPECT(is_set(DT_ENV_OUTLIVES, NULL));
+    EXPECT(is_set(DT_ENV_KEPT, NULL));
     EXPECT(strstr(stub.said, "the step ends when it loses a node"));
     return 0;
 }
