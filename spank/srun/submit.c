@@ -44,7 +44,7 @@ static struct {
     int command;    /* index in main_argv, if there is one component */
     struct dtspank_contract contract;
     char **words; /* as dtspank_argv_scan finds them */
-    bool ours[3]; /* variables of `kept` below, not the user's */
+    bool ours[4]; /* variables of `kept` below, not the user's */
 } submit;
 
 /* glibc passes main's arguments to constructors as well: this is the array that
@@ -156,15 +156,22 @@ static int check_config(const char *value, char **words, const char *script)
     return report_error(&err);
 }
 
-/* Variables of srun, and their values: in a step that ends with its first rank,
- * and in one of keepers that outlives its nodes. NULL: srun's own.
+enum kind {
+    OF_RANKS,   /* ends with the first of them */
+    OF_KEEPERS, /* they replace ranks */
+    OUTLIVING,  /* and nodes */
+    KINDS,
+};
+
+/* Variables of srun, and their values in each kind of step. NULL: srun's own.
  */
 static const struct {
-    const char *name, *ends, *outlives;
+    const char *name, *value[KINDS];
 } kept[] = {
-    {"SLURM_KILL_BAD_EXIT", "1", "0"},
-    {"SLURM_NO_KILL", NULL, "set"},
-    {"SLURM_WAIT", NULL, "0"},
+    {"SLURM_KILL_BAD_EXIT", {"1", "1", "0"}},
+    {"SLURM_NO_KILL", {NULL, NULL, "set"}},
+    {"SLURM_OOM_KILL_STEP", {NULL, "0", "0"}},
+    {"SLURM_WAIT", {NULL, NULL, "0"}},
 };
 
 enum { KEPT = sizeof(kept) / sizeof(*kept) };
@@ -178,9 +185,11 @@ static void set_kept(void)
                     "a node");
         unsetenv(DT_ENV_OUTLIVES);
     }
+    const enum kind kind = getenv(DT_ENV_OUTLIVES) ? OUTLIVING
+                           : getenv(DT_ENV_KEPT)   ? OF_KEEPERS
+                                                   : OF_RANKS;
     for (int i = 0; i < KEPT; i++) {
-        const char *value =
-            getenv(DT_ENV_OUTLIVES) ? kept[i].outlives : kept[i].ends;
+        const char *value = kept[i].value[kind];
         if (value && !getenv(kept[i].name))
             submit.ours[i] = setenv(kept[i].name, value, 1) == 0;
     }

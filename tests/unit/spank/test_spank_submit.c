@@ -371,9 +371,11 @@ static int outlives_body(void)
     EXPECT(is_set("SLURM_NO_KILL", "set"));
     EXPECT(is_set("SLURM_WAIT", "0"));
     EXPECT(is_set("SLURM_KILL_BAD_EXIT", "0"));
+    EXPECT(is_set("SLURM_OOM_KILL_STEP", "0"));
     EXPECT(dtspank_submit_option("outlives") == 0);
     EXPECT(dtspank_submit_post_opt(NULL) == 0);
     EXPECT(is_set("SLURM_NO_KILL", NULL));
+    EXPECT(is_set("SLURM_OOM_KILL_STEP", NULL));
     EXPECT(is_set("SLURM_WAIT", NULL));
     EXPECT(is_set("SLURM_KILL_BAD_EXIT", NULL));
     EXPECT(is_set(DT_ENV_OUTLIVES, "1")); /* srun gets it when it starts */
@@ -386,6 +388,7 @@ static int apart_body(void)
     EXPECT(is_set("SLURM_KILL_BAD_EXIT", "1"));
     EXPECT(is_set(DT_ENV_OUTLIVES, NULL));
     EXPECT(is_set(DT_ENV_KEPT, NULL));
+    EXPECT(is_set("SLURM_OOM_KILL_STEP", "0")); /* as keepers there are */
     EXPECT(strstr(stub.said, "the step ends when it loses a node"));
     return 0;
 }
@@ -398,6 +401,47 @@ static void srun_waits_for_no_lost_node_if_the_console_ends_it(void **state)
     setenv("SLURM_STDOUTMODE", "log", 1);
     run_case(S_CTX_LOCAL, apart_body);
     unsetenv("SLURM_STDOUTMODE");
+    unsetenv(DTSPANK_PRESET);
+}
+
+static int kept_body(void)
+{
+    EXPECT(is_set("SLURM_OOM_KILL_STEP", "0"));
+    EXPECT(is_set("SLURM_KILL_BAD_EXIT", "1"));
+    EXPECT(is_set("SLURM_NO_KILL", NULL));
+    EXPECT(is_set("SLURM_WAIT", NULL));
+    EXPECT(dtspank_submit_option("kept") == 0);
+    EXPECT(dtspank_submit_post_opt(NULL) == 0);
+    EXPECT(is_set("SLURM_OOM_KILL_STEP", NULL));
+    EXPECT(is_set(DT_ENV_KEPT, "1"));
+    return 0;
+}
+
+static int users_oom_body(void)
+{
+    EXPECT(dtspank_submit_option("kept") == 0);
+    EXPECT(dtspank_submit_post_opt(NULL) == 0);
+    EXPECT(is_set("SLURM_OOM_KILL_STEP", "1"));
+    return 0;
+}
+
+static int unkept_body(void)
+{
+    EXPECT(is_set("SLURM_OOM_KILL_STEP", NULL));
+    return 0;
+}
+
+/* Slurm 24.11 and later. */
+static void only_a_step_of_keepers_survives_that_memory_runs_out(void **state)
+{
+    (void)state;
+    setenv(DTSPANK_PRESET, "kept", 1);
+    run_case(S_CTX_LOCAL, kept_body);
+    setenv("SLURM_OOM_KILL_STEP", "1", 1);
+    run_case(S_CTX_LOCAL, users_oom_body);
+    unsetenv("SLURM_OOM_KILL_STEP");
+    setenv(DTSPANK_PRESET, "c.yaml", 1);
+    run_case(S_CTX_LOCAL, unkept_body);
     unsetenv(DTSPANK_PRESET);
 }
 
@@ -639,6 +683,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(none_or_no_option_sets_nothing),
         cmocka_unit_test(sbatch_hands_on_only_the_absolute_path),
         cmocka_unit_test(srun_waits_for_no_lost_node_if_the_console_ends_it),
+        cmocka_unit_test(only_a_step_of_keepers_survives_that_memory_runs_out),
         cmocka_unit_test(variables_for_srun_are_removed_after_use),
         cmocka_unit_test(a_nested_submission_forgets_the_outer_task),
         cmocka_unit_test(a_missing_command_is_explained),
