@@ -433,6 +433,23 @@ static int probe_rank0_first(struct dt_run *run,
     return run->spec.world > 1 ? dt_run_share_stop(run, stopped, err) : 0;
 }
 
+/* Rank 0 begins the records of the run, and with them all that is there is its
+ * own. Where the configuration names a checkpoint, dt_run_restore says when.
+ */
+static int begin_records(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_conf *conf = &run->spec.conf;
+    if (start_report(run, err) < 0)
+        return -1;
+    add_sinks(run);
+    dt_events_begin(run);
+    print_banner(run);
+    return conf->training.eval_only ||
+                   conf->training.resume == DT_CONF_RESUME_PATH
+               ? 0
+               : dt_hold_set(conf->run.output_dir, DT_HOLD_ALL, err);
+}
+
 int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
                 const struct dt_exec *exec, struct dt_comm *comm,
                 int local_size, struct dt_error *err)
@@ -449,7 +466,8 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
     run->spec.rank = dt_comm_rank(comm);
     run->spec.world = dt_comm_size(comm);
     if (run->spec.rank == 0 &&
-        dt_run_live_begin(run, dt_algo_of(conf)->name, err) < 0)
+        (dt_run_live_begin(run, dt_algo_of(conf)->name, err) < 0 ||
+         dt_hold_begin(run, err) < 0))
         return -1;
     if (dt_agree_conf(comm, conf, err) < 0 ||
         probe_rank0_first(run, &options, &ballot, err) < 0 ||
@@ -486,13 +504,8 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
         plan_steps(run, err) < 0 || dt_run_keep_output(run, err) < 0 ||
         dt_facts_begin(run, err) < 0)
         return -1;
-    if (run->spec.rank == 0) {
-        if (start_report(run, err) < 0)
-            return -1;
-        add_sinks(run);
-        dt_events_begin(run);
-        print_banner(run);
-    }
+    if (run->spec.rank == 0 && begin_records(run, err) < 0)
+        return -1;
     return dt_replicas_begin(run, err) < 0 ? -1 : dt_run_trace_init(run, err);
 }
 

@@ -96,6 +96,19 @@ killed() {
     same_run whole within
 }
 
+@test "a rank that is lost before its run begins: no rank resumes another run" {
+    local at
+    whole before "training: {train_batch_size: 8, max_steps: 8}"
+    for at in output.take output.taken; do
+        killed "$at:rank=0:life=1:kill" before \
+            "training: {train_batch_size: 8, max_steps: 8}"
+        [[ $output == *": all ranks start again (restart 1;"* ]]
+        [[ $output != *"resuming from "* ]]
+        [[ $output != *"removes "*"removes "* ]]
+        [[ $(losses before | wc -l) == 8 ]]
+    done
+}
+
 @test "an upgrade of disttrain does not reach the restarts of a step" {
     config upgrade "training: {train_batch_size: 8, max_steps: 3}"
     mkdir bin

@@ -14,15 +14,18 @@
 /* --- run.output_dir --- */
 
 /* Checks that run.output_dir is empty, but for the model that is made there, if
- * the run is new and run.overwrite does not allow otherwise. -1: EX_CANTCREAT.
+ * the run is new and run.overwrite does not allow otherwise. What an earlier
+ * start in this step has left there does not count. -1: EX_CANTCREAT, EX_IOERR.
  */
 int dt_run_check_free(const struct dt_conf *conf, struct dt_error *err);
 
-/* Rank 0 takes run.output_dir for this run, and prepares it for writing. -1:
- * EX_CANTCREAT, EX_IOERR; EX_TEMPFAIL if it was told to stop while it checked
- * whether the previous run has ended.
+/* Rank 0 takes run.output_dir for this run, and prepares it for writing;
+ * `continues`: with the memory of an earlier process, so that what is there is
+ * its own. -1: EX_CANTCREAT, EX_IOERR; EX_TEMPFAIL if it was told to stop
+ * while it checked whether the previous run has ended.
  */
-int dt_run_take_output(struct dt_run *run, struct dt_error *err);
+int dt_run_take_output(struct dt_run *run, bool continues,
+                       struct dt_error *err);
 
 /* Checks that run.output_dir still exists and still belongs to this run. If it
  * or its checkpoints were removed, they are made again with a warning. -1:
@@ -46,6 +49,33 @@ int dt_run_keep_output(struct dt_run *run, struct dt_error *err);
 
 /* dt_owner_holds, for threads that write outside of steps. */
 bool dt_run_holds_output(void *run);
+
+/* --- what is there of this step of keepers --- */
+
+/* Ranks that start again resume what this run has saved: not the checkpoints of
+ * another run, which are there while no earlier start of the ranks has come far
+ * enough. So rank 0 writes down how far it has come, in .owner-step, with the
+ * name of its step (base/epoch.h).
+ */
+enum dt_hold {
+    DT_HOLD_NONE,
+    DT_HOLD_TAKEN, /* the directory was free, or its checkpoints are removed */
+    DT_HOLD_ALL,   /* the records there, and what `latest` names, are its own */
+};
+
+/* Finds what this step holds there. -1: EX_IOERR, nobody can say. */
+int dt_hold_find(const char *dir, enum dt_hold *hold, struct dt_error *err);
+
+/* Writes it down, unless that is there or more. Nothing without a keeper. -1:
+ * EX_CANTCREAT, EX_IOERR.
+ */
+int dt_hold_set(const char *dir, enum dt_hold hold, struct dt_error *err);
+
+/* Rank 0, before it looks at the directory: a run that was started again counts
+ * as restarted (training.restarted) only if an earlier start has come to
+ * DT_HOLD_ALL. -1: EX_IOERR.
+ */
+int dt_hold_begin(struct dt_run *run, struct dt_error *err);
 
 /* --- health, and good checkpoints --- */
 

@@ -5,6 +5,7 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/run/dir/events.c \
 	runtime/run/dir/facts.c \
 	runtime/run/dir/health.c \
+	runtime/run/dir/hold.c \
 	runtime/run/dir/output.c \
 	runtime/run/dir/owner.c \
 	runtime/run/dir/owner.h \

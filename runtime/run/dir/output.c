@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* output.c - run.output_dir, which belongs to one run at a time (rank 0) */
+/*
+ * output.c - run.output_dir, which belongs to one run at a time (rank 0)
+ *
+ * Fault points: output.take, before it is taken; output.taken, once it is.
+ */
 #include "config.h"
 
 #include <dirent.h>
@@ -7,14 +11,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/epoch.h"
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "run/dir/dir.h"
 #include "run/dir/owner.h"
 
-/* Ignores the owner's files, and the model that was made there. A directory
- * that cannot be read does not count as empty.
+/* Ignores the owner's files, those of keepers, and the model that was made
+ * there. A directory that cannot be read does not count as empty.
  */
 static bool directory_is_empty(const struct dt_conf *conf)
 {
@@ -27,6 +33,7 @@ static bool directory_is_empty(const struct dt_conf *conf)
     while (dir && empty && (entry = readdir(dir)))
         empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") ||
                 !strcmp(entry->d_name, made) ||
+                !strcmp(entry->d_name, DT_EPOCH_DIR) ||
                 !strncmp(entry->d_name, ".owner", 6);
     if (dir)
         closedir(dir);
@@ -56,7 +63,12 @@ static bool is_fresh(const struct dt_conf *conf)
 
 int dt_run_check_free(const struct dt_conf *conf, struct dt_error *err)
 {
+    enum dt_hold hold;
     if (!is_fresh(conf) || conf->run.overwrite || directory_is_empty(conf))
+        return 0;
+    if (dt_hold_find(conf->run.output_dir, &hold, err) < 0)
+        return -1;
+    if (hold >= DT_HOLD_TAKEN)
         return 0;
     return dt_error_set(err, EX_CANTCREAT,
                         "%s: run.output_dir is not empty; set training.resume: "
@@ -65,19 +77,29 @@ int dt_run_check_free(const struct dt_conf *conf, struct dt_error *err)
                         conf->run.output_dir);
 }
 
-int dt_run_take_output(struct dt_run *run, struct dt_error *err)
+/* Prepares the directory for a new run. */
+static int begin_output(struct dt_run *run, struct dt_error *err)
+{
+    const struct dt_conf *conf = &run->spec.conf;
+    if (dt_run_check_free(conf, err) < 0 ||
+        (conf->run.overwrite && !directory_is_empty(conf) &&
+         remove_checkpoints(run, err) < 0))
+        return -1;
+    return dt_hold_set(conf->run.output_dir, DT_HOLD_TAKEN, err);
+}
+
+int dt_run_take_output(struct dt_run *run, bool continues, struct dt_error *err)
 {
     const struct dt_conf *conf = &run->spec.conf;
     const char *output = conf->run.output_dir;
     bool writes = !conf->training.eval_only || conf->logging.to_jsonl;
+    dt_fault("output.take");
     if (writes &&
         !(run->owner = dt_owner_take(output, DT_OWNER_BEAT_MS, run->stop, err)))
         return -1;
-    if (dt_run_check_free(conf, err) < 0)
+    if (!continues && is_fresh(conf) && begin_output(run, err) < 0)
         return -1;
-    if (is_fresh(conf) && !directory_is_empty(conf) &&
-        remove_checkpoints(run, err) < 0)
-        return -1;
+    dt_fault("output.taken");
     return writes ? dt_file_mkdirs(conf->logging.dir, err) : 0;
 }
 
@@ -103,6 +125,7 @@ static int note_removed(const struct dt_spec *spec, int found,
                      "again, without the checkpoints that were in it",
                      found == 1 ? spec->conf.run.output_dir : spec->ckpt_root);
         dt_file_mkdirs(spec->ckpt_root, NULL); /* else the save says why not */
+        dt_hold_set(spec->conf.run.output_dir, DT_HOLD_ALL, NULL);
     } else if (found == 1) {
         dt_error_set(removed, EX_CANTCREAT,
                      "%s/.owner: was removed during the run; it is created "

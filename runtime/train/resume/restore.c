@@ -192,7 +192,7 @@ static int choose_here(struct dt_run *run, struct chosen *chosen,
                        struct dt_error *err)
 {
     char *dir;
-    if (dt_run_take_output(run, err) < 0 ||
+    if (dt_run_take_output(run, false, err) < 0 ||
         choose_checkpoint(run, &dir, err) < 0)
         return -1;
     int result = check_saving(run, err);
@@ -268,7 +268,7 @@ static int load_here(struct dt_run *run, const struct chosen *chosen,
  */
 static int continue_here(struct dt_run *run, struct dt_error *err)
 {
-    return dt_run_take_output(run, err) < 0 ? -1 : check_saving(run, err);
+    return dt_run_take_output(run, true, err) < 0 ? -1 : check_saving(run, err);
 }
 
 /* Loads the checkpoint that rank 0 has chosen, on all ranks. */
@@ -307,7 +307,8 @@ static int take(struct dt_run *run, struct dt_error *err)
 
 /* Rank 0: makes the checkpoint that the run has resumed from, if it is one of
  * the run's folder, the one that the next start finds: until the first save
- * `latest` would name one that this run has left behind.
+ * `latest` would name one that this run has left behind. One of another folder
+ * stays what a restart reads until then.
  */
 static int adopt(const struct dt_run *run, const struct chosen *chosen,
                  struct dt_error *err)
@@ -320,9 +321,10 @@ static int adopt(const struct dt_run *run, const struct chosen *chosen,
     snprintf(latest, sizeof(latest), "%s/latest", spec->ckpt_root);
     if (!chosen->resumes || !dt_file_is_same(dir, own))
         return 0;
-    return dt_file_is_same(latest, own)
-               ? 0
-               : dt_ckpt_set_latest(spec->ckpt_root, own, err);
+    if (!dt_file_is_same(latest, own) &&
+        dt_ckpt_set_latest(spec->ckpt_root, own, err) < 0)
+        return -1;
+    return dt_hold_set(spec->conf.run.output_dir, DT_HOLD_ALL, err);
 }
 
 int dt_run_restore(struct dt_run *run, struct dt_error *err)

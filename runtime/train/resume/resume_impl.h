@@ -73,6 +73,12 @@ void dt_save_tell_full(struct dt_run *run, bool full,
 int dt_save_any_failed(struct dt_run *run, bool failed, struct dt_error *why,
                        struct dt_error *err);
 
+/* On rank 0, in any thread: dt_ckpt_commit. Ranks that start again then resume
+ * from there, whatever the configuration names.
+ */
+int dt_save_commit(const struct dt_run *run, struct dt_ckpt_writer *writer,
+                   struct dt_error *why);
+
 /* Logs the error on ranks other than 0, whose errors the caller does not
  * report.
  */

@@ -56,7 +56,7 @@ static int commit(struct dt_run *run, struct dt_ckpt_writer *writer,
     if (dt_ckpt_merge(writer, sums, why) == 0 &&
         (result = dt_run_keep_output(run, err)) == 0)
         /* dt_run_judge removes older ones when this one is known to be good */
-        return dt_ckpt_commit(writer, why) < 0;
+        return dt_save_commit(run, writer, why) < 0;
     dt_ckpt_abandon(writer);
     return result < 0 ? -1 : 1;
 }

@@ -151,6 +151,19 @@ static void plan_retry(struct dt_run *run, const struct dt_save_end *end,
                run->spec.conf.checkpoint.max_failures, run->saves.retry);
 }
 
+int dt_save_commit(const struct dt_run *run, struct dt_ckpt_writer *writer,
+                   struct dt_error *why)
+{
+    struct dt_error late;
+    if (dt_ckpt_commit(writer, why) < 0)
+        return -1;
+    if (dt_hold_set(run->spec.conf.run.output_dir, DT_HOLD_ALL, &late) < 0)
+        dt_log(DT_LOG_WARN, "algo",
+               "%s: ranks that start again may not find this checkpoint",
+               late.text);
+    return 0;
+}
+
 static void note_save(struct dt_run *run, const struct dt_save_end *end)
 {
     char path[PATH_MAX + 32];

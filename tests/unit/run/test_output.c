@@ -5,6 +5,7 @@
 #include "run/dir/owner.h"
 #include "train/train.h"
 #include "base/clock.h"
+#include "base/epoch.h"
 #include "run/dir/dir.h"
 #include "train/resume/resume.h"
 #include "tests/unit/small_run.h"
@@ -136,6 +137,8 @@ static int save_without(struct dt_run *run, void *arg)
     TRY(was_said("/out/checkpoints" GONE) && !was_said("/out" GONE));
     TRY(access(SAVED "1", F_OK) == 0);
     TRY(rename("out", "moved") == 0);
+    TRY(dt_run_check_output(run, &err) == 0);
+    TRY(access("out/.owner-step", F_OK) == 0); /* a restart is not refused */
     TRY(dt_run_save(run, &err, &err) == 0);
     TRY(was_said("/out" GONE) && access(SAVED "1", F_OK) == 0);
     TRY(dt_file_remove_tree("moved", &err) == 0);
@@ -145,8 +148,10 @@ static int save_without(struct dt_run *run, void *arg)
 static void what_is_removed_during_a_run_is_named(void **state)
 {
     (void)state;
+    setenv(DT_EPOCH_ENV, "0123456789abcdef 1 0 1", 1);
     small_runs(1, "training: {train_batch_size: 4, max_steps: 9}\n",
                save_without, NULL);
+    unsetenv(DT_EPOCH_ENV);
 }
 
 /* A thread of the run writes it. */

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "backend/backend.h"
+#include "base/epoch.h"
 #include "base/fault.h"
 #include "base/inherited.h"
 #include "segment/board.h"
@@ -155,6 +156,10 @@ static inline void begin(int size, const char *lines, bool keeps)
     fclose(fopen("asked", "w"));
     keeper.conf = small_conf(lines);
     keeper.size = size;
+    if (keeps)
+        setenv(DT_EPOCH_ENV, "0123456789abcdef 1 0 1", 1);
+    else
+        unsetenv(DT_EPOCH_ENV);
     for (int r = 0; r < size; r++) {
         keeper.state[r] = keeps ? memfd_create("state", 0) : -1;
         struct dt_board *board = dt_board_create(&err);
