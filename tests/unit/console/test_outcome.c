@@ -69,8 +69,8 @@ static void the_last_keeper_that_leaves_counts(void **state)
     struct dt_outcome *o = step();
     (void)state;
     start_all(o);
-    say(o, 2, 113500, DT_RECORD "c3d4 leaves 2");
-    say(o, 3, 114500, DT_RECORD "c3d4 leaves 1");
+    say(o, 2, 113500, DT_RECORD "c3d4 leaves 2 60");
+    say(o, 3, 114500, DT_RECORD "c3d4 leaves 1 60");
     assert_int_equal(o->left, 2);
     assert_int_equal(o->left_ms, 114500);
     dt_outcome_destroy(o);
