@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # lost_nodes.sh [LOSSES [CASE]...]: does a step survive the loss of its nodes?
 #
-# Each CASE (spare, zero, fewer, leader, both, keeper, return, halves, three; all
-# by default) trains undisturbed, and then LOSSES times (3), each on a new
+# Each CASE (spare, zero, fewer, leader, both, keeper, return, reset, stepd,
+# halves, three; all by default) trains undisturbed, and then LOSSES times (3), each on a new
 # cluster of 4 nodes, while a node is lost at a random moment:
 #
 #     spare   a node with ranks loses power, a spare takes its place, in ddp
@@ -13,6 +13,9 @@
 #     both    the leader's node loses power, and soon after it the next leader's
 #     keeper  a keeper is killed, with a spare
 #     return  a node loses power, and comes back when it is out of the job
+#     reset   a node loses power, and is back after 3 s, before Slurm or keepers
+#             have missed it; in a batch job that may start another step
+#     stepd   slurmstepd is killed: the ranks are not, but srun waits for it
 #     halves  two nodes and two do not hear each other
 #     three   three nodes do not hear the leader
 #
@@ -25,7 +28,8 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 losses=${1:-3}
 shift
-(($# > 0)) || set -- spare zero fewer leader both keeper return halves three
+(($# > 0)) || set -- spare zero fewer leader both keeper return reset stepd \
+    halves three
 work=$(mktemp -d /tmp/disttrain-nodes.XXXXXX)
 cluster=nodes$$
 devcluster() {
@@ -52,6 +56,7 @@ config() {
     fewer) launch="nodes: 2, ntasks_per_node: 2, min_ranks: 2" ;;
     halves | three) launch="nodes: 4, ntasks_per_node: 1, min_ranks: 2" ;;
     both) launch="nodes: 2, ntasks_per_node: 2, spares: 2" ;;
+    reset) launch+=", max_restarts: 3" ;;
     esac
     cat >"$2.yaml" <<END
 algorithm: sft
@@ -87,14 +92,43 @@ lose() {
             done
         done
         ;;
+    stepd) run_on n2 pkill -KILL -x slurmstepd ;;
     *) devcluster kill n2 ;;
     esac
+    if [[ $1 == reset ]]; then
+        sleep 3
+        devcluster boot n2
+    fi
     [[ $1 == return ]] || return 0
     until [[ $(run squeue --noheader --format=%N) == "n[1,3]" ]]; do
         kill -0 "$srun" 2>/dev/null || return 0
         sleep 0.1
     done
     devcluster boot n2
+}
+
+# train CASE NAME: runs it, with its output in NAME.log.
+train() {
+    local words=(srun --quiet "--disttrain=$2.yaml") log=$2.log
+    if [[ $1 == reset ]]; then
+        words=("$DT_BUILDDIR/disttrain" sbatch --submit "$2.yaml" --
+            --wait "--output=$2.log")
+        log=/dev/null
+    fi
+    run "${words[@]}" >"$log" 2>&1
+}
+
+# The line that says that ranks start again.
+again="all ranks start again|exit status [0-9]+: restart"
+
+# await_work: prints the seconds since $at until a step after that line.
+await_work() {
+    until awk -v again="$again" '$0 ~ again { n++ } /^step / && n { found = 1 }
+        END { exit !found }' hit.log; do
+        kill -0 "$srun" 2>/dev/null || return
+        sleep 0.02
+    done
+    awk -v at="$at" -v now="$EPOCHREALTIME" 'BEGIN { printf "%.1f", now - at }'
 }
 
 same_bits() {
@@ -111,31 +145,29 @@ for case; do
     config "$case" whole
     config "$case" hit
     devcluster up --nodes 4 --cpus 2 >/dev/null || exit
-    run srun --quiet --disttrain=whole.yaml >whole.log 2>&1 ||
-        { tail -n 5 whole.log && failed=1; }
+    train "$case" whole || { tail -n 5 whole.log && failed=1; }
     good=0 bits=0 both=0 times=()
     for ((i = 0; i < losses; i++)); do
         devcluster down
         devcluster up --nodes 4 --cpus 2 --conf SlurmdTimeout=100 \
             --conf KillWait=1 >/dev/null || exit
-        rm -rf hit.out
-        run srun --quiet --disttrain=hit.yaml >hit.log 2>&1 &
+        rm -rf hit.out hit.log
+        train "$case" hit &
         srun=$!
-        until grep -q "^step " hit.log || ! kill -0 $srun 2>/dev/null; do
+        until grep -qs "^step " hit.log || ! kill -0 $srun 2>/dev/null; do
             sleep 0.05
         done
         sleep "0.$((RANDOM % 9))"
         at=$EPOCHREALTIME
         lose "$case"
+        times+=("$(await_work)")
         status=0
         wait $srun || status=$?
-        restarts=$(grep -c "all ranks start again" hit.log)
-        ((status == 0 && restarts > 0)) && good=$((good + 1))
+        restarts=$(grep -cE "$again" hit.log)
+        ((status == 0)) && [[ $restarts != 0 || $case == stepd ]] &&
+            good=$((good + 1))
         ((restarts > 1)) && [[ $case != both ]] && both=$((both + 1))
         same_bits && bits=$((bits + 1))
-        times+=("$(sed -n 's/.*"restart".*"wall": \([0-9.]*\), "seconds": \([0-9.]*\).*/\1 \2/p' \
-            hit.out/logs/events.jsonl |
-            awk -v at="$at" '{ printf "%.1f", $1 + $2 - at; exit }')")
     done
     devcluster down
     mapfile -t sorted < <(printf '%s\n' "${times[@]}" | sort -n)

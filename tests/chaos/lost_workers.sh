@@ -32,8 +32,12 @@ export OMP_NUM_THREADS=1
 # config CASE NAME: writes NAME.yaml.
 config() {
     local model="{n_positions: 32, n_embd: 32, n_layer: 2, n_head: 2}"
-    local algorithm=sft data="{train: text, max_length: 32}" more=""
+    local algorithm=sft data="{train: text, max_length: 32}" more="" evals=""
     case $1 in
+    ddp)
+        data="{train: text, eval: text, max_length: 32}"
+        evals=", eval_strategy: steps, eval_steps: 20"
+        ;;
     zero3) more="distributed: {strategy: zero3, shard_group: world}" ;;
     hybrid) more="distributed: {strategy: zero3, shard_group: node}" ;;
     lora) model="{path: base}" more="adapter: {type: lora, r: 4}" ;;
@@ -62,7 +66,7 @@ algorithm: $algorithm
 run: {name: $2, output_dir: $2.out, overwrite: true}
 model: $model
 data: $data
-training: {train_batch_size: 8, max_steps: ${STEPS:-$((120 * kills + 100))}}
+training: {train_batch_size: 8, max_steps: ${STEPS:-$((120 * kills + 100))}$evals}
 optimizer: {lr: 1.0e-3}
 checkpoint: {steps: 5, total_limit: 2}
 logging: {steps: 1}
