@@ -235,7 +235,7 @@ static int take_judge(const char *value, void *values)
         return dt_cmd_usage_error("prepare", "--score: more than %d of them",
                                   (int)JUDGES);
     *judge = (struct dt_judge){value, 1.0};
-    char *mark = strrchr(value, '='), *end = "";
+    char *mark = (char *)strrchr(value, '='), *end = ""; /* of argv */
     if (mark) {
         judge->weight = strtod(mark + 1, &end);
         if (end == mark + 1 || *end || !isfinite(judge->weight))

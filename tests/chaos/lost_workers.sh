@@ -86,13 +86,18 @@ train() {
     fi
 }
 
-# Prints the processes here that are to be killed.
+# Prints the processes here that are to be killed; a rank is the child of a
+# keeper, which has its own name only once it has begun.
 victims() {
-    local name=disttrain pid
+    local name=disttrain pid parent
     [[ $lost != keepers ]] || name=disttrain-keep
     for pid in $(pgrep -x "$name"); do
+        parent=$(ps -o ppid= -p "$pid")
         [[ /proc/$pid/cwd -ef $work ]] &&
-            grep -qz '^SLURM_PROCID=' "/proc/$pid/environ" && echo "$pid"
+            grep -qz '^SLURM_PROCID=' "/proc/$pid/environ" &&
+            [[ $lost == keepers ||
+                $(<"/proc/${parent// /}/comm") == disttrain-keep ]] &&
+            echo "$pid"
     done 2>/dev/null
 }
 

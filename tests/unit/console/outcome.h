@@ -32,8 +32,8 @@ static inline struct dt_console_event parse(const char *line)
 static inline struct dt_outcome *step(void)
 {
     struct dt_error err;
-    char name[3] = "n1";
-    char ranks[4] = "0-1";
+    char name[16];
+    char ranks[32];
     struct dt_outcome *o = dt_outcome_create(8, 100000, &err);
     assert_non_null(o);
     for (int i = 0; i < 4; i++) {
