@@ -131,8 +131,7 @@ void dt_console_step_read_end(struct dt_console_step *s, FILE *in)
 
 enum {
     START_TIMEOUT_S = 30, /* time for all ranks to start */
-    REST_S = 1,           /* for keepers to end, after their verdict, */
-    LINGER_S = 120,       /* and for srun to notice where no node is lost */
+    REST_S = 1,           /* for keepers to end, after their verdict */
 };
 
 struct console {
@@ -260,9 +259,9 @@ static void tell_srun(struct console *c, const char *key, int status)
                          "step\n");
 }
 
-/* Keepers have ended the step. Leaves its exit status to the plugin. srun would
- * wait for nodes that are lost: for a long time, or forever if they are not
- * part of its job any more; and forever for a node whose slurmstepd is lost.
+/* Keepers have ended the step. Leaves its exit status to the plugin. Only for
+ * nodes that are lost srun would wait: for a long time, or forever if they are
+ * not part of its job any more.
  */
 static void take_verdict(struct console *c)
 {
@@ -270,8 +269,8 @@ static void take_verdict(struct console *c)
         return;
     c->judged = true;
     tell_srun(c, DT_CONSOLE_VERDICT, c->step.outcome->verdict);
-    c->ending =
-        dt_clock_now() + (c->step.outcome->nodes_lost > 0 ? REST_S : LINGER_S);
+    if (c->step.outcome->nodes_lost > 0)
+        c->ending = dt_clock_now() + REST_S;
 }
 
 /* Keepers have left the step, and nobody that can be heard has gone on: no
@@ -309,9 +308,6 @@ static void end_srun(struct console *c)
         return;
     c->ending = INFINITY;
     c->ends_srun = true;
-    if (c->step.outcome->nodes_lost == 0)
-        print_message(c, "disttrain: srun waits for a daemon of Slurm, and all "
-                         "ranks have ended: it ends\n");
     if (getppid() == c->srun)
         kill(c->srun, SIGTERM);
 }

@@ -26,6 +26,17 @@ static double wall_of(const struct dt_launch_loss *loss)
     return dt_clock_wall() - (dt_clock_now() - loss->at);
 }
 
+/* Whether keepers of this allocation have seen the end of the process before.
+ */
+static bool is_seen(const struct dt_run_start *start,
+                    const struct dt_account *earlier)
+{
+    char text[DT_RUN_ALLOCATION_BYTES];
+    const char *own = dt_run_allocation(text);
+    return start->loss_count > 0 &&
+           strcmp(own ? own : "", earlier->allocation) == 0;
+}
+
 /* The process before has told `last` of itself in its last seconds. Without
  * keepers nobody knows of a later end. With them it may be older, as of a rank
  * that hung: then the time since is one of steps, or else unclear; or that of
@@ -36,7 +47,9 @@ static void note_last(struct dt_run *run, const struct dt_account *earlier,
 {
     struct dt_run_start *start = &run->start;
     double wall = last->wall;
-    if (start->loss_count == 0) {
+    if (!is_seen(start, earlier)) {
+        if (last->started > earlier->wall)
+            wall = earlier->wall;
         start->silent_wall = wall;
         start->silent_step = last->counts ? last->step : 0;
     } else {
@@ -123,6 +136,8 @@ void dt_events_before(const struct dt_run *run)
     const struct dt_run_start *start = &run->start;
     if (start->silent_wall > 0)
         report_silent_end(run);
+    const bool told = start->silent_wall > 0;
     for (size_t i = 0; i < start->loss_count; i++)
-        report_loss(run, &start->losses[i], i == 0 ? start->spent : NULL);
+        report_loss(run, &start->losses[i],
+                    i == 0 && !told ? start->spent : NULL);
 }

@@ -41,17 +41,14 @@ void dt_run_warn(const struct dt_run *run, const char *fmt, ...)
     dt_run_event(run, "warning", NAN, "%s", text);
 }
 
-/* The allocation of this process: that of a job that was requeued is another
- * one. NULL: without Slurm.
- */
-static const char *find_allocation(char text[96])
+const char *dt_run_allocation(char text[DT_RUN_ALLOCATION_BYTES])
 {
     const char *job = getenv("SLURM_JOB_ID");
     const char *requeues = getenv("SLURM_RESTART_COUNT");
     if (!job)
         return NULL;
-    snprintf(text, 96, "%.40s%s%.40s", job, requeues ? ", requeue " : "",
-             requeues ? requeues : "");
+    snprintf(text, DT_RUN_ALLOCATION_BYTES, "%.40s%s%.40s", job,
+             requeues ? ", requeue " : "", requeues ? requeues : "");
     return text;
 }
 
@@ -60,7 +57,7 @@ void dt_events_begin(const struct dt_run *run)
     const struct dt_spec *spec = &run->spec;
     const char *nodes = spec->nodes.count > 1 ? "nodes" : "node";
     const char *ranks = spec->world > 1 ? "ranks" : "rank";
-    char text[96], allocation[96];
+    char text[96], allocation[DT_RUN_ALLOCATION_BYTES];
     if (spec->conf.training.eval_only)
         return;
     dt_events_before(run);
@@ -74,7 +71,7 @@ void dt_events_begin(const struct dt_run *run)
                         .bytes = NAN,
                         .rank = -1,
                         .text = text,
-                        .allocation = find_allocation(allocation)});
+                        .allocation = dt_run_allocation(allocation)});
 }
 
 /* Records the event of a failed run, with the rank that failed. */

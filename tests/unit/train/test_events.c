@@ -290,6 +290,44 @@ static void what_a_lost_process_did_is_in_its_last_status(void **state)
     }
 }
 
+static double account_number(const char *name)
+{
+    json_t *json = run_json();
+    const double number = json_number_value(
+        json_object_get(json_object_get(json, "account"), name));
+    json_decref(json);
+    return number;
+}
+
+/* A rank of the next allocation is lost before its run begins. */
+static void the_queue_is_idle_whatever_is_lost_after_it(void **state)
+{
+    struct dt_launch_loss loss = {.step = -1, .rank = 1, .why = "killed"};
+    (void)state;
+    setenv("SLURM_JOB_ID", "7", 1);
+    stop_after = 5;
+    train(1, SIX);
+    stop_after = 0;
+    forget_last_event();
+    const double last = event_number("save", true, "wall");
+    write_status(last - 1, last + 0.05, "training", 0);
+    dt_clock_sleep(0.6);
+    setenv("SLURM_RESTART_COUNT", "1", 1);
+    loss.at = dt_clock_now();
+    dt_clock_sleep(0.1);
+    started = (struct dt_run_start){
+        .losses = &loss, .loss_count = 1, .began = dt_clock_now()};
+    train(1, SIX);
+    memset(&started, 0, sizeof(started));
+    unsetenv("SLURM_JOB_ID");
+    unsetenv("SLURM_RESTART_COUNT");
+    assert_non_null(strstr(events(), "save 5, failed 7, restart "));
+    assert_adds_up();
+    if (!(account_number("idle") > 0.4 && account_number("steps") < 0.4))
+        fail_msg("idle %g, steps %g", account_number("idle"),
+                 account_number("steps"));
+}
+
 /* As keepers tell it, of ranks that had come to step 7, and of the next ones,
  * which had not come to any.
  */
@@ -569,6 +607,7 @@ int main(void)
         CASE(the_account_of_all_starts_adds_up),
         CASE(the_end_of_a_process_without_a_word_is_noted),
         CASE(what_a_lost_process_did_is_in_its_last_status),
+        CASE(the_queue_is_idle_whatever_is_lost_after_it),
         CASE(losses_of_ranks_are_events),
         CASE(run_json_keeps_its_id_and_all_starts),
         CASE(run_json_says_what_the_run_is),
