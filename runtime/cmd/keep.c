@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -82,9 +83,12 @@ static int keep(struct dt_keeper_options *options, const struct dt_conf *conf)
     const char *last = getenv(DT_ENV_SIGNAL);
     const char *port = getenv("SLURM_SRUN_COMM_PORT");
     struct dt_error err;
+    char *token = getenv(DT_ENV_KEPT) ? strdup(getenv(DT_ENV_KEPT)) : NULL;
     options->secret = getenv(DT_ENV_STEP_SECRET);
-    options->token = getenv(DT_ENV_KEPT);
-    options->replaces = options->token && getenv(DT_ENV_OUTLIVES);
+    options->token = token;
+    options->replaces = token && getenv(DT_ENV_OUTLIVES);
+    unsetenv(DT_ENV_KEPT); /* keepers below this one do not end its step */
+    unsetenv(DT_ENV_OUTLIVES);
     options->leave_out = leave_out;
     options->shrink_s = SHRINK_S;
     options->is_left_out = dt_job_has_left;
@@ -100,6 +104,7 @@ static int keep(struct dt_keeper_options *options, const struct dt_conf *conf)
     if (spares)
         sscanf(spares, "%d %ld", &options->spares, &options->least);
     int status = dt_keeper_run(options, &err);
+    free(token);
     if (status >= 0)
         return status;
     fprintf(stderr, "disttrain: %s\n", err.text);

@@ -126,9 +126,12 @@ static void note_unlaunched(struct dt_outcome *outcome,
     dt_rankset_fini(&set);
 }
 
+/* The first one stays, as srun knows it. */
 static void note_verdict(struct dt_outcome *outcome,
                          const struct dt_console_event *event)
 {
+    if (outcome->judged)
+        return;
     outcome->judged = true;
     outcome->verdict = (int)(event->number[0] & 0xff);
     outcome->nodes_lost = (int)(event->number[1] & 0xffff);

@@ -37,23 +37,53 @@ void dt_life_end(struct dt_leader *l, const struct dt_wire_down *cause)
     l->phase = DT_ENDING;
     l->deadline = dt_clock_now() + (waits ? FIRST_MS / 1e3 : 0);
     l->verdict.cause = *cause;
-    if (waits) /* the leader itself cannot end before the others */
-        dt_leader_send(l, first, DT_WIRE_BYE, cause, sizeof(*cause), NULL, 0);
+    if (waits) { /* the leader itself cannot end before the others */
+        const struct dt_wire_bye bye = {.cause = *cause, .tells = l->id};
+        dt_leader_send(l, first, DT_WIRE_BYE, &bye, sizeof(bye), NULL, 0);
+    }
 }
 
-/* Tells all, and through its record the console in srun. */
+/* Nodes of whose tasks srun may not hear: those that are lost, and those whose
+ * slurmstepd is.
+ */
+static int count_gone(const struct dt_leader *l)
+{
+    const struct dt_roster *roster = &l->roster;
+    int gone = l->gone_all;
+    for (int node = 0; node < roster->count; node++) {
+        bool any = false;
+        for (int i = 0; i < roster->count; i++)
+            any |= roster->rows[i].hello.node == node &&
+                   dt_roster_has(roster, i) && l->members[i].orphaned;
+        gone += any;
+    }
+    return gone;
+}
+
+/* The keeper that tells srun the end: the leader, or another whose output still
+ * comes there.
+ */
+static int find_teller(const struct dt_leader *l)
+{
+    for (int i = 0; l->members[l->id].orphaned && i < l->roster.count; i++)
+        if (dt_roster_has(&l->roster, i) && l->members[i].wire.fd >= 0 &&
+            !l->members[i].orphaned)
+            return i;
+    return l->id;
+}
+
+/* Tells all, and the console in srun. */
 void dt_life_end_others(struct dt_leader *l)
 {
-    const int status = l->verdict.cause.status;
+    const struct dt_wire_bye bye = {.cause = l->verdict.cause,
+                                    .gone = count_gone(l),
+                                    .tells = find_teller(l)};
     l->phase = DT_OVER;
     l->told = true;
     l->srun_gone = dt_reach_srun(l->options, &l->roster) != DT_ANSWER_OPEN;
-    dt_leader_record(l, "verdict %d %d",
-                     WIFEXITED(status) ? WEXITSTATUS(status)
-                                       : 128 + WTERMSIG(status),
-                     l->gone_all);
-    dt_leader_send_all(l, DT_WIRE_BYE, &l->verdict.cause,
-                       sizeof(l->verdict.cause), NULL, 0);
+    if (bye.tells == l->id)
+        dt_keeper_record_end(l->options, &bye);
+    dt_leader_send_all(l, DT_WIRE_BYE, &bye, sizeof(bye), NULL, 0);
 }
 
 /* This part of the step ends, and others may go on. */
@@ -125,7 +155,7 @@ void dt_life_start(struct dt_leader *l)
     l->phase = DT_RUNNING;
     memset(l->endings, 0, (size_t)roster->count * sizeof(*l->endings));
     dt_agree_begin(roster);
-    dt_leader_record(l, "epoch %" PRIu32, roster->epoch);
+    dt_keeper_record(l->options, "epoch %" PRIu32, roster->epoch);
     if (note_past(l) == 0 && send_go(l) == 0)
         return;
     fprintf(stderr, "disttrain: keeper: no memory for %d ranks\n",

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "keeper/keeper_impl.h"
+#include "keeper/leader.h"
 #include "keeper/outlook.h"
 #include "keeper/roster.h"
 #include "keeper/worker.h"
@@ -80,7 +81,7 @@ void dt_keeper_end(struct dt_keeper *k, int cause)
 static int take_message(struct dt_keeper *k,
                         const struct dt_wire_message *message)
 {
-    struct dt_wire_down cause;
+    struct dt_wire_bye bye;
     switch (message->type) {
     case DT_WIRE_TABLE:
         return take_table(k, message);
@@ -92,10 +93,12 @@ static int take_message(struct dt_keeper *k,
         dt_keeper_stop_worker(k);
         return 0;
     case DT_WIRE_BYE:
-        if (message->bytes != sizeof(cause))
+        if (message->bytes != sizeof(bye))
             return -1;
-        memcpy(&cause, message->body, sizeof(cause));
-        dt_keeper_end(k, cause.status);
+        memcpy(&bye, message->body, sizeof(bye));
+        if (bye.tells == k->id && !k->leader)
+            dt_keeper_record_end(k->options, &bye);
+        dt_keeper_end(k, bye.cause.status);
         return 0;
     case DT_WIRE_BLOBS:
     case DT_WIRE_MISSING:

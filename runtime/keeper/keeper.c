@@ -96,6 +96,7 @@ static void send_beat(struct dt_keeper *k)
 {
     struct dt_wire_beat beat;
     dt_worker_look(&k->worker, &beat);
+    beat.orphaned = getppid() != k->parent;
     dt_keeper_tell(k, DT_WIRE_BEAT, &beat, sizeof(beat), NULL, 0);
 }
 
@@ -258,7 +259,8 @@ static int end_like(int status, const sigset_t *before)
 
 int dt_keeper_run(const struct dt_keeper_options *options, struct dt_error *err)
 {
-    struct dt_keeper k = {.options = options, .signals = -1, .listener = -1};
+    struct dt_keeper k = {
+        .options = options, .parent = getppid(), .signals = -1, .listener = -1};
     struct pollfd *fds = NULL;
     const double start = dt_clock_now();
     dt_wire_init(&k.link, -1);

@@ -16,6 +16,7 @@
 struct dt_keeper {
     const struct dt_keeper_options *options;
     int id, count; /* of this keeper, of all */
+    pid_t parent;  /* its slurmstepd */
     struct dt_wire_hello hello;
     char host[DT_KEEPER_HOST_BYTES];
     struct dt_roster roster; /* as the leader has told it last */

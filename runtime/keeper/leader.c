@@ -49,10 +49,12 @@ static void note_beat(struct dt_leader *l, int id,
 {
     struct dt_wire_beat beat;
     const int rank = rank_of(l, id, message);
-    if (message->bytes != sizeof(beat) || rank < 0)
+    if (message->bytes != sizeof(beat))
         return;
     memcpy(&beat, message->body, sizeof(beat));
-    dt_pace_note(&l->pace, rank, &beat);
+    l->members[id].orphaned = beat.orphaned;
+    if (rank >= 0)
+        dt_pace_note(&l->pace, rank, &beat);
 }
 
 /* --- keepers come --- */

@@ -14,9 +14,9 @@
 
 struct dt_member {
     struct dt_wire wire;
-    bool came;
-    double heard, told; /* the last message from and to it */
-    uint32_t free;      /* a port that was free on its host then; or 0 */
+    bool came, orphaned; /* see struct dt_wire_beat */
+    double heard, told;  /* the last message from and to it */
+    uint32_t free;       /* a port that was free on its host then; or 0 */
     /* for a new leader: the life that its worker has ended in, 0 for none, and
      * how; and how this keeper was lost
      */
@@ -118,9 +118,11 @@ void dt_leader_send_all(struct dt_leader *leader, enum dt_wire_type type,
                         const void *head, size_t head_bytes, const void *tail,
                         size_t tail_bytes);
 
-/* Tells the console in srun: a record of what keepers do. */
-__attribute__((format(printf, 2, 3))) void dt_leader_record(
-    const struct dt_leader *leader, const char *fmt, ...);
+/* From any keeper to the console in srun: a record of what keepers do. */
+__attribute__((format(printf, 2, 3))) void dt_keeper_record(
+    const struct dt_keeper_options *options, const char *fmt, ...);
+void dt_keeper_record_end(const struct dt_keeper_options *options,
+                          const struct dt_wire_bye *bye);
 
 /* --- begin.c: the beginning of a life of the workers, and the end of all ---
  */

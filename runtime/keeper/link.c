@@ -129,10 +129,8 @@ void dt_keeper_mind_srun(struct dt_keeper *k)
 /* The others go on without this node, or end without a word. */
 void dt_keeper_leave(struct dt_keeper *k)
 {
-    if (k->options->token)
-        fprintf(stderr, "disttrain: record: %s leaves %" PRIu32 " %.0f\n",
-                k->options->token, k->roster.epoch,
-                DT_KEEPER_MENDS * k->options->outage_s);
+    dt_keeper_record(k->options, "leaves %" PRIu32 " %.0f", k->roster.epoch,
+                     DT_KEEPER_MENDS * k->options->outage_s);
     k->end = EX_UNAVAILABLE << 8;
     k->over = true;
 }

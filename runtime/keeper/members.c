@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -31,14 +32,25 @@ void dt_leader_send_all(struct dt_leader *l, enum dt_wire_type type,
             dt_leader_send(l, i, type, head, head_bytes, tail, tail_bytes);
 }
 
-void dt_leader_record(const struct dt_leader *l, const char *fmt, ...)
+void dt_keeper_record(const struct dt_keeper_options *options, const char *fmt,
+                      ...)
 {
     va_list ap;
     char text[64];
-    if (!l->options->token)
+    if (!options->token)
         return;
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    fprintf(stderr, "disttrain: record: %s %s\n", l->options->token, text);
+    fprintf(stderr, "disttrain: record: %s %s\n", options->token, text);
+}
+
+void dt_keeper_record_end(const struct dt_keeper_options *options,
+                          const struct dt_wire_bye *bye)
+{
+    const int status = bye->cause.status;
+    dt_keeper_record(options, "verdict %d %d",
+                     WIFEXITED(status) ? WEXITSTATUS(status)
+                                       : 128 + WTERMSIG(status),
+                     bye->gone);
 }

@@ -44,7 +44,7 @@ enum dt_wire_type {
     DT_WIRE_GO,      /* struct dt_wire_go, a view: start the worker */
     DT_WIRE_STOP,    /* end the worker */
     DT_WIRE_LEAVE,   /* the others go on without this node */
-    DT_WIRE_BYE,     /* struct dt_wire_down: the end of all, and its cause */
+    DT_WIRE_BYE,     /* struct dt_wire_bye */
 
     DT_WIRE_BEAT, /* both ways; of a keeper: struct dt_wire_beat */
     DT_WIRE_TYPES,
@@ -92,6 +92,14 @@ struct dt_wire_beat {
     uint64_t started;    /* collectives */
     int32_t patience_ms; /* without a new one; 0: any time */
     int32_t frozen;      /* the worker was stopped by a signal */
+    int32_t orphaned;    /* the slurmstepd of this keeper has ended */
+};
+
+/* The end of all. */
+struct dt_wire_bye {
+    struct dt_wire_down cause;
+    int32_t gone;  /* nodes of whose tasks srun may not hear */
+    int32_t tells; /* the keeper that tells srun, if it is not the leader */
 };
 
 /* In place of a rank. */

@@ -423,7 +423,7 @@ static int run_steps(struct steps *s, struct dt_error *err)
     for (s->size = s->wanted;;) {
         if (run_step(s, err) < 0)
             return -1;
-        if (s->status == 0 && !dt_job_outlives(s->conf))
+        if (s->status == 0 && !dt_job_is_kept(s->conf))
             doubt_success(s);
         if (s->status == 0 || s->status == EX_TEMPFAIL || s->stopping ||
             s->restarts == most)

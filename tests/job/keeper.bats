@@ -263,6 +263,22 @@ number() {
     dt_wait_for 5 dt_run --node n1 sh -c '! pgrep -x "disttrain(-keep)?"'
 }
 
+@test "a slurmstepd that is killed: its ranks train on, and srun ends with them" {
+    local node
+    for node in n1 n2; do
+        config orphan "training: {train_batch_size: 8, max_steps: 1500}"
+        dt_background orphan.log dt_srun -N2 --ntasks-per-node=2 \
+            --disttrain=orphan.yaml
+        local step=$!
+        dt_wait_for 40 dt_lines 1 "^step" orphan.log
+        dt_run --node "$node" pkill -KILL -x slurmstepd
+        wait "$step" || { cat orphan.log && false; }
+        ! grep -E "first failure|start again" orphan.log
+        "$DT_BUILDDIR/disttrain" verify orphan.out
+        (($(losses orphan | wc -l) == 1500))
+    done
+}
+
 @test "a program of the user, which finds a new port and the count of restarts" {
     cat >program <<'END'
 #!/bin/sh
@@ -291,6 +307,7 @@ END
     cat >ours <<'END'
 #!/bin/sh
 echo "rank $RANK $* restart $TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS"
+[ -z "$SLURM_DISTTRAIN_KEPT$SLURM_DISTTRAIN_OUTLIVES" ] || exit 3 # below it, a keeper is not that of the step
 [ "$RANK$TORCHELASTIC_RESTART_COUNT" != 20 ] || kill -9 $$
 [ "$TORCHELASTIC_RESTART_COUNT" = 0 ] && sleep 100
 exit 0
