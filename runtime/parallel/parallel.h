@@ -375,8 +375,8 @@ int dt_parallel_loaded(struct dt_parallel *parallel, size_t u,
  */
 int dt_parallel_renew(struct dt_parallel *parallel, struct dt_error *err);
 
-/* Gradients that are kept become zero: some ranks had begun those of a step
- * that all take again, and before it replicas would differ.
+/* Gradients that are kept become zero: some ranks had begun those of the step
+ * that all take next, and before it replicas would differ.
  */
 void dt_parallel_drop_grads(struct dt_parallel *parallel);
 

@@ -3,9 +3,9 @@
  * run_state.c - ends the step in which processes of a run were killed
  *
  * Fault points: state.prepare, state.commit, state.settle, each after the
- * record is there; state.copy, where a rank has the memory of another one
- * without its record; state.forget, where memory is marked as wrong;
- * state.clear, where the ranks are about to clear it.
+ * record is there; state.unsettled, before that; state.copy, where a rank has
+ * the memory of another one without its record; state.forget, where memory is
+ * marked as wrong; state.clear, where the ranks are about to clear it.
  */
 #include "config.h"
 
@@ -66,6 +66,7 @@ void dt_state_settle(struct dt_run *run)
     const uint64_t step = (uint64_t)run->progress.step;
     if (!record)
         return;
+    dt_fault("state.unsettled");
     dt_settled_begin(&record->settled[step % 2].mark);
     dt_settled_note(run, &record->settled[step % 2].run);
     dt_settled_end(&record->settled[step % 2].mark, step + 1);
@@ -388,8 +389,7 @@ int dt_state_take(struct dt_run *run, struct dt_error *err)
     if (state->committed && take_committed(run, err) < 0)
         return -1;
     for (size_t i = 0; (learner = dt_run_learner(run, i)); i++) {
-        if (!state->committed)
-            dt_parallel_drop_grads(learner->parallel);
+        dt_parallel_drop_grads(learner->parallel);
         if (dt_learner_load_rest(learner, run->spec.conf.run.seed, err) < 0 ||
             dt_parallel_renew(learner->parallel, err) < 0)
             return -1;
