@@ -88,6 +88,7 @@ int dt_ballot_make(const struct dt_spec *spec,
                                                           : DT_BALLOT_SIZE;
     if (ballot->kind == DT_BALLOT_SIZE)
         return 0;
+    ballot->keeps = conf->launch.spares > 0;
     for (int s = ballot->least; s < DT_STRATEGIES; s++) {
         ballot->lacks[s] = total_with(spec, options, s) > share;
         if (predictor &&
@@ -114,10 +115,18 @@ static int first_of(const struct dt_ballot *ballot)
     return s;
 }
 
+/* Whether ddp is taken for its copies, however fast others are. */
+static bool is_kept(const struct dt_ballot *ballot)
+{
+    return ballot->keeps && first_of(ballot) == DT_CONF_DDP;
+}
+
 /* The first that fits and is as fast as the fastest that does. */
 static int fastest_of(const struct dt_ballot *ballot)
 {
     const int first = first_of(ballot);
+    if (is_kept(ballot))
+        return first;
     double best = ballot->seconds[first];
     for (int s = first; s < DT_STRATEGIES; s++)
         if (!ballot->lacks[s] && ballot->seconds[s] < best)
@@ -155,6 +164,9 @@ static void write_why(const struct dt_ballot *ballot, char why[192])
         snprintf(why, 192, "none fits");
     else if (fit == 1)
         snprintf(why, 192, "the only one that fits");
+    else if (is_kept(ballot))
+        snprintf(why, 192,
+                 "fits, and a spare node has all that a lost one had");
     else if (ballot->seconds[taken] <= 0)
         snprintf(why, 192, "the first that fits; %s", ballot->unknown);
     else if (taken == first)

@@ -31,8 +31,9 @@ struct dt_ballot {
         DT_BALLOT_OPEN,
     } kind;
     /* Of an open one: */
-    int least;                 /* the first that supports the file's offload */
-    bool lacks[DT_STRATEGIES]; /* memory; those below `least` are not set */
+    bool keeps; /* a spare node is to have all that a lost one had: ddp */
+    int least;  /* the first that supports the file's offload */
+    bool lacks[DT_STRATEGIES];     /* memory; those below `least` are not set */
     double seconds[DT_STRATEGIES]; /* of a step, from `least` on; 0: not
                                       predicted */
     char unknown[128];             /* why nothing is predicted; "": it is */

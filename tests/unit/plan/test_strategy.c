@@ -125,6 +125,28 @@ static void the_clock_chooses_of_what_fits(void **state)
     unplan(&p);
 }
 
+/* With it nothing is lost when a spare node takes the place of another. */
+static void spares_have_ddp_where_it_fits(void **state)
+{
+    struct planned p = plan("launch: {nodes: 4, spares: 1}\n");
+    const struct dt_rates updates = rates_of(UPDATES);
+    const size_t ddp = total_of(&p, DT_CONF_DDP);
+    struct dt_ballot ballot = {.left = ddp, .local_size = 1};
+    const struct dt_predictor predictor = {
+        .rates = &updates, .nodes = 4, .ranks = 1};
+    struct dt_error err = {0};
+    char text[256];
+    (void)state;
+    assert_int_equal(taken(&p, ddp, 1, &updates), DT_CONF_DDP);
+    assert_int_equal(taken(&p, ddp - 1, 1, &updates), DT_CONF_ZERO1);
+    assert_int_equal(
+        dt_ballot_make(&p.spec, &p.options, &predictor, &ballot, &err), 0);
+    assert_string_equal(
+        dt_ballot_text(&p.spec, &ballot, text),
+        "ddp (auto: fits, and a spare node has all that a lost one had)");
+    unplan(&p);
+}
+
 static void a_strategy_that_is_given_is_taken(void **state)
 {
     const struct dt_rates updates = rates_of(UPDATES);
@@ -409,6 +431,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_rates_it_is_the_first_that_fits),
         cmocka_unit_test(the_clock_chooses_of_what_fits),
+        cmocka_unit_test(spares_have_ddp_where_it_fits),
         cmocka_unit_test(a_strategy_that_is_given_is_taken),
         cmocka_unit_test(auto_is_a_strategy_that_can_offload),
         cmocka_unit_test(the_reason_is_told),
