@@ -272,6 +272,8 @@ int dt_ckpt_check_path(const char *path, struct dt_error *err)
     snprintf(name, sizeof(name), "%s/" SUMS_NAME, path);
     if (access(name, F_OK) == 0 || errno != ENOENT)
         return 0;
+    if (access(path, F_OK) < 0)
+        return dt_error_set(err, EX_NOINPUT, "%s: %s", path, strerror(errno));
     for (size_t i = 0; i < 2; i++) {
         snprintf(name, sizeof(name), "%s%s", path, folders[i]);
         int n = dt_ckpt_list(name, &entries, dt_ckpt_is_step, NULL);

@@ -429,9 +429,9 @@ static void note_lost(struct dt_leader *l, int node)
     char who[DT_KEEPER_NOTE_BYTES / 2];
     dt_roster_print_lost(roster, node, who, sizeof(who));
     if (l->gone == 0)
-        snprintf(l->lost, sizeof(l->lost), "%s, is lost: %s", who, how);
+        snprintf(l->lost, sizeof(l->lost), "%s is lost: %s", who, how);
     else
-        fprintf(stderr, "disttrain: %s, is lost, too: %s\n", who, how);
+        fprintf(stderr, "disttrain: %s is lost, too: %s\n", who, how);
     for (int i = 0; i < roster->count; i++) {
         const int rank = roster->posts[i].left;
         if (roster->rows[i].hello.node != node)

@@ -322,4 +322,6 @@ void dt_roster_print_lost(const struct dt_roster *roster, int node, char *text,
             used += (size_t)snprintf(text + used, bytes - used, ", rank %d",
                                      roster->posts[i].left);
     }
+    if (strchr(text, ',') && used < bytes)
+        snprintf(text + used, bytes - used, ",");
 }

@@ -72,7 +72,7 @@ void dt_roster_lose(struct dt_roster *roster, int node);
 /* Whether a node was lost since ranks were given last. */
 bool dt_roster_was_lost(const struct dt_roster *roster, int node);
 
-/* Writes "node n2, rank 2, rank 3" for a lost node. */
+/* Writes "node n2, rank 2, rank 3," for a lost node, or "node n2". */
 void dt_roster_print_lost(const struct dt_roster *roster, int node, char *text,
                           size_t bytes);
 

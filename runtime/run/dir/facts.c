@@ -235,7 +235,9 @@ static json_t *resume_json(const struct dt_run *run)
     FILE *out = open_memstream(&text, &bytes);
     if (!out)
         return NULL;
-    if (srun)
+    if (srun && (conf->launch.nodes || conf->launch.spares > 0))
+        fputs("srun --disttrain=", out); /* the file says how many */
+    else if (srun)
         fprintf(out, "srun -N%d -n%d --disttrain=", spec->nodes.count,
                 spec->world);
     else if (spec->world > 1)

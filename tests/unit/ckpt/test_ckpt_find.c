@@ -502,6 +502,10 @@ static void a_directory_of_checkpoints_is_not_taken_for_one(void **state)
     (void)state;
     assert_int_equal(dt_ckpt_check_path(root, &err), -1);
     assert_int_equal(err.status, EX_NOINPUT);
+    snprintf(text, sizeof(text), "%s: No such file or directory", root);
+    assert_string_equal(err.text, text);
+    assert_int_equal(mkdir(root, 0755), 0);
+    assert_int_equal(dt_ckpt_check_path(root, &err), -1);
     snprintf(text, sizeof(text),
              "%s: not a checkpoint: there is no checksums.txt", root);
     assert_string_equal(err.text, text);

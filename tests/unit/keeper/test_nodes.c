@@ -286,7 +286,7 @@ static void a_lost_spare_leaves_the_ranks_where_they_are(void **state)
     lose(2);
     end_step();
     expect((int[]){0, 0, SIGKILL});
-    has("disttrain: node n3, is lost: Connection reset by peer: it was a "
+    has("disttrain: node n3 is lost: Connection reset by peer: it was a "
         "spare: all ranks start again (restart 1; at most 3)\n",
         1);
     has("life 1: 1 is 1 of 2, ", 1);

