@@ -29,6 +29,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "device/locker.h"
@@ -420,17 +421,29 @@ static void tell_lost(const struct dt_run *run, long step)
                 step, again, missing);
 }
 
+/* On rank 0: whether the checkpoint of this step is what the processes before
+ * saved last. One that this run goes back behind, or another run's, may have
+ * the same step.
+ */
+static bool was_published(const struct dt_run *run, long step)
+{
+    const struct dt_spec *spec = &run->spec;
+    char path[PATH_MAX + 32], latest[PATH_MAX + 32];
+    enum dt_hold hold;
+    snprintf(path, sizeof(path), "%s/checkpoint-%ld", spec->ckpt_root, step);
+    snprintf(latest, sizeof(latest), "%s/latest", spec->ckpt_root);
+    return dt_hold_find(spec->conf.run.output_dir, &hold, NULL) == 0 &&
+           hold == DT_HOLD_ALL && dt_file_is_same(latest, path);
+}
+
 int dt_flight_recover(struct dt_run *run, struct dt_error *err)
 {
     const long step = run->saves.flight;
-    char path[PATH_MAX + 32];
     double published = 0;
     if (step == 0)
         return 0;
-    snprintf(path, sizeof(path), "%s/checkpoint-%ld", run->spec.ckpt_root,
-             step);
     if (run->spec.rank == 0)
-        published = access(path, F_OK) == 0;
+        published = was_published(run, step);
     if (run->spec.world > 1 &&
         dt_comm_reduce_scalars(run->comm, &published, 1, DT_MAX, err) < 0)
         return -1;

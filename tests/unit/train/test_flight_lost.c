@@ -43,11 +43,12 @@ static const char *saved(void)
     return steps;
 }
 
-/* Kills a worker, starts all again, and returns what they warn of. */
-static const char *warned(int size, const char *lines, const char *fault)
+/* Kills a worker, starts all again in the directory as it is, and returns what
+ * they warn of.
+ */
+static const char *warned_there(int size, const char *lines, const char *fault)
 {
     static char text[4096];
-    small_clean(NULL);
     begin(size, lines, true);
     assert_false(start(fault));
     keeper.conf->training.restarted = true;
@@ -60,6 +61,13 @@ static const char *warned(int size, const char *lines, const char *fault)
     if (!done)
         fail_msg("%s", text);
     return text;
+}
+
+/* The same in a new directory. */
+static const char *warned(int size, const char *lines, const char *fault)
+{
+    small_clean(NULL);
+    return warned_there(size, lines, fault);
 }
 
 #define LOST "the save of step 4 was lost with the processes that wrote it; "
@@ -153,6 +161,49 @@ static void so_it_is_with_a_copy_in_host_memory(void **state)
     keeper.hardware = ON_CPUS;
 }
 
+#define FROM(path)                                                             \
+    "algorithm: sft\n" MODEL ROWS_HELD                                         \
+    "training: {train_batch_size: 8, max_steps: " END ", resume: " path "}\n"  \
+    "checkpoint: {strategy: steps, steps: 2}\n"
+#define ASYNC_FROM(path) FROM(path) "checkpoint.async: on\n"
+#define ROOT "out/checkpoints/"
+
+/* Another run, of another step, has checkpoints of steps 2, 4 and 6 there, and
+ * `latest` names that of step 4.
+ */
+static void leave_old_run(void)
+{
+    small_clean(NULL);
+    begin(1, FROM("auto"), true);
+    setenv(DT_EPOCH_ENV, "fedcba9876543210 1 0 1", 1);
+    assert_true(start(NULL));
+    end();
+    assert_string_equal(saved(), ".2.4.6");
+    assert_int_equal(unlink(ROOT "latest"), 0);
+    assert_int_equal(symlink("checkpoint-4", ROOT "latest"), 0);
+}
+
+/* The run goes back behind it, or has begun elsewhere. */
+static void one_that_is_not_of_this_run_does_not_count(void **state)
+{
+    struct dt_error err;
+    const char *text;
+    (void)state;
+    for (int size = 1; size <= 2; size++) {
+        leave_old_run();
+        text = warned_there(size, ASYNC_FROM(ROOT "checkpoint-2"),
+                            "train.step:step=5:rank=0:kill");
+        assert_non_null(
+            strstr(text, LOST "the run is saved again after step 4\n"));
+    }
+    dt_file_remove_tree("old", &err);
+    assert_int_equal(rename("out/checkpoints", "old"), 0);
+    leave_old_run();
+    text = warned_there(1, ASYNC_FROM("old/checkpoint-2"),
+                        "train.step:step=5:kill");
+    assert_non_null(strstr(text, LOST "the run is saved again after step 4\n"));
+}
+
 /* As if its commit had been the last that the processes before did. */
 static int find_published(struct dt_run *run, void *arg)
 {
@@ -176,8 +227,10 @@ static int find_published(struct dt_run *run, void *arg)
 static void one_that_was_published_is_known(void **state)
 {
     (void)state;
+    setenv(DT_EPOCH_ENV, "0123456789abcdef 1 0 1", 1);
     small_runs(1, ASYNC, find_published, NULL);
     small_runs(2, ASYNC, find_published, NULL);
+    unsetenv(DT_EPOCH_ENV);
 }
 
 #define TEST(f) cmocka_unit_test(f)
@@ -191,6 +244,7 @@ int main(void)
         TEST(no_save_is_lost_with_worker_after_worker),
         TEST(later_the_run_is_saved_at_once),
         TEST(so_it_is_with_a_copy_in_host_memory),
+        TEST(one_that_is_not_of_this_run_does_not_count),
         TEST(one_that_was_published_is_known),
     };
     return cmocka_run_group_tests_name("flight_lost", tests, enter,
