@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "algo/algo.h"
@@ -530,40 +531,43 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
                    const struct dt_run_start *start, bool (*stop)(void),
                    bool *recorded, struct dt_error *err)
 {
-    struct dt_run run = {.stop = stop};
+    struct dt_run *run = calloc(1, sizeof(*run));
     struct dt_error late;
     struct dt_report_summary summary = {
         .measure = "loss", .first = NAN, .last = NAN, .eval_loss = NAN};
     bool recorded_end = false;
+    if (!run)
+        return dt_error_set(err, EX_OSERR, "out of memory");
+    run->stop = stop;
     if (start)
-        run.start = *start;
-    int result = dt_run_init(&run, conf, exec, comm, local_size, err);
+        run->start = *start;
+    int result = dt_run_init(run, conf, exec, comm, local_size, err);
     if (result == 0) {
-        double begin = dt_clock_now(), tokens = run.progress.tokens;
-        result = run_steps(&run, stop, &summary, err);
-        if (dt_run_keep_output(&run, result < 0 ? &late : err) < 0)
+        double begin = dt_clock_now(), tokens = run->progress.tokens;
+        result = run_steps(run, stop, &summary, err);
+        if (dt_run_keep_output(run, result < 0 ? &late : err) < 0)
             result = -1;
-        dt_run_live_end(&run, result, err);
-        dt_watch_end(&run);
-        dt_events_end(&run, result, err);
-        recorded_end = run.report != NULL;
+        dt_run_live_end(run, result, err);
+        dt_watch_end(run);
+        dt_events_end(run, result, err);
+        recorded_end = run->report != NULL;
         summary.seconds = dt_clock_now() - begin;
-        dt_live_sums(run.live, &summary.account);
-        summary.tokens = run.progress.tokens - tokens;
+        dt_live_sums(run->live, &summary.account);
+        summary.tokens = run->progress.tokens - tokens;
         summary.peak_bytes = exec->device->peak_bytes();
-        summary.output = run.saves.path[0] ? run.saves.path : NULL;
-        if (result == 0 && run.report)
-            dt_report_summary(run.report, &summary);
+        summary.output = run->saves.path[0] ? run->saves.path : NULL;
+        if (result == 0 && run->report)
+            dt_report_summary(run->report, &summary);
     } else {
-        dt_run_live_end(&run, result, err);
+        dt_run_live_end(run, result, err);
     }
-    dt_live_destroy(run.live);
-    run.live = NULL;
+    dt_live_destroy(run->live);
+    run->live = NULL;
     /* from here on nothing is written */
-    const bool quiet = dt_flight_stop(&run);
+    const bool quiet = dt_flight_stop(run);
     if (quiet) {
-        dt_owner_release(run.owner);
-        run.owner = NULL;
+        dt_owner_release(run->owner);
+        run->owner = NULL;
     }
     if (recorded)
         *recorded = recorded_end;
@@ -578,8 +582,10 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
      * memory, or a save for its disk. It is then freed when the process ends.
      */
     if (quiet && (result == 0 || err->status == EX_TEMPFAIL ||
-                  (exec->device->is_host && run.spec.world == 1)))
-        dt_run_fini(&run);
+                  (exec->device->is_host && run->spec.world == 1))) {
+        dt_run_fini(run);
+        free(run);
+    }
     return result;
 }
 

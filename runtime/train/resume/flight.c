@@ -154,8 +154,7 @@ static int publish(struct dt_flight *flight, struct dt_ckpt_writer *writer)
                             run->spec.conf.run.output_dir);
     }
     const int rc = dt_save_commit(run, writer, &flight->why);
-    /* a run that could not wait any longer is gone */
-    if (rc == 0 && flight->good && !atomic_load(&flight->ended))
+    if (rc == 0 && flight->good)
         dt_run_prune(run, run->saves.flight, 0);
     return rc;
 }

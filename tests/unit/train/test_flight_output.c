@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/epoch.h"
 #include "base/fault.h"
 #include "run/dir/dir.h"
 #include "run/dir/owner.h"
@@ -34,6 +35,8 @@ static bool exists_no_more(const char *path)
         dt_clock_sleep(0.001);
     return !exists(path);
 }
+
+#define FAILING LINES "distributed.timeout_s: 1\n"
 
 /* --- a run that ends meanwhile --- */
 
@@ -65,6 +68,7 @@ static int wait_within(const char *call, const char *a, const char *b)
 {
     (void)a;
     if (b && strncmp(call, "rename", 6) == 0 && strstr(b, "/checkpoint-2")) {
+        unlink("out/.owner-step");
         commits = true;
         while (!released)
             dt_clock_sleep(0.001);
@@ -87,37 +91,42 @@ static int be_trained(const struct dt_comm_world *world, void *arg)
     return rc == -1 && strcmp(err.text, "failed on purpose") == 0 ? 0 : -1;
 }
 
-static void train_and_fail(int waits)
+static void train_and_fail(const struct dt_conf *conf, int waits)
 {
-    struct dt_conf *conf = small_conf(LINES "distributed.timeout_s: 1\n");
     small_clean(NULL);
     waits_for = waits;
     commits = released = false;
-    world_threads(1, be_trained, conf);
+    world_threads(1, be_trained, (void *)conf);
     assert_true(commits);
-    dt_conf_destroy(conf);
 }
 
 static void nothing_is_published_once_the_directory_is_given_up(void **state)
 {
+    struct dt_conf *conf = small_conf(FAILING);
     (void)state;
-    train_and_fail(BEFORE);
+    train_and_fail(conf, BEFORE);
+    dt_conf_destroy(conf);
     assert_false(exists("out/.owner"));
     assert_false(exists(SAVED) || exists("out/checkpoints/latest"));
 }
 
-/* The thread outlives the run. */
+/* The thread outlives the run, and ends its work when it can. */
 static void the_directory_is_kept_while_one_is_published(void **state)
 {
+    struct dt_conf *conf = small_conf(FAILING);
     (void)state;
+    setenv(DT_EPOCH_ENV, "0123456789abcdef 1 0 1", 1);
     disk_watch(wait_within);
-    train_and_fail(WITHIN);
+    train_and_fail(conf, WITHIN);
     assert_true(exists("out/.owner") && !exists(SAVED));
     released = true;
-    for (int i = 0; i < 30000 && !exists("out/checkpoints/latest"); i++)
+    for (int i = 0; i < 30000 && !exists("out/.owner-step"); i++)
         dt_clock_sleep(0.001);
     disk_watch(NULL);
-    assert_true(exists(SAVED));
+    unsetenv(DT_EPOCH_ENV);
+    assert_true(exists(SAVED) && exists("out/checkpoints/latest"));
+    assert_true(exists("out/.owner-step"));
+    dt_conf_destroy(conf);
 }
 
 #endif
