@@ -116,6 +116,11 @@ int dt_ckpt_write(struct dt_ckpt_writer *writer, struct dt_error *err);
 struct dt_ckpt_writer *dt_ckpt_begin_dir(const char *path, bool replace,
                                          struct dt_error *err);
 
+/* Whether an entry beside the directory `name` is what such a writer leaves if
+ * its process is killed.
+ */
+bool dt_ckpt_is_rest(const char *entry, const char *name);
+
 /* A random number in the name of the writer's temporary directory. */
 uint32_t dt_ckpt_nonce(const struct dt_ckpt_writer *writer);
 

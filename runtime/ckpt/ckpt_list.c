@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "ckpt/ckpt_impl.h"
 
 bool dt_ckpt_is_old(const char *name)
@@ -55,6 +56,17 @@ int dt_ckpt_is_temp(const struct dirent *entry)
     if (dt_ckpt_is_old(name)) /* a probe was stopped while it was replaced */
         name += strlen(OLD_PREFIX);
     return strncmp(name, TEMP_PREFIX, strlen(TEMP_PREFIX)) == 0;
+}
+
+bool dt_ckpt_is_rest(const char *entry, const char *name)
+{
+    static const char *const prefixes[] = {TEMP_PREFIX, OLD_PREFIX};
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+        const char *rest = dt_str_after(entry, prefixes[i]);
+        if (rest && strcmp(rest, name) == 0)
+            return true;
+    }
+    return false;
 }
 
 static int newest_first(const struct dirent **a, const struct dirent **b)

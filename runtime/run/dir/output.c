@@ -20,7 +20,8 @@
 #include "run/dir/owner.h"
 
 /* Ignores the owner's files, those of keepers, and the model that was made
- * there. A directory that cannot be read does not count as empty.
+ * there, or half of it. A directory that cannot be read does not count as
+ * empty.
  */
 static bool directory_is_empty(const struct dt_conf *conf)
 {
@@ -33,6 +34,7 @@ static bool directory_is_empty(const struct dt_conf *conf)
     while (dir && empty && (entry = readdir(dir)))
         empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") ||
                 !strcmp(entry->d_name, made) ||
+                dt_ckpt_is_rest(entry->d_name, made) ||
                 !strcmp(entry->d_name, DT_EPOCH_DIR) ||
                 !strncmp(entry->d_name, ".owner", 6);
     if (dir)

@@ -106,6 +106,29 @@ static void a_run_owns_its_directory_until_it_ends(void **state)
     assert_int_equal(access("out/.owner", F_OK), -1);
 }
 
+/* By a process that was killed, so that the run starts again. */
+static void half_a_model_that_was_made_there_does_not_count(void **state)
+{
+    static const char *const rest[] = {"out/composed", "out/.tmp-composed",
+                                       "out/.old-composed"};
+    struct dt_conf *given =
+        small_conf("training: {train_batch_size: 4, max_steps: 5}\n");
+    struct dt_conf conf = *given;
+    struct dt_error err;
+    (void)state;
+    conf.model.vision = conf.model.language = "half";
+    conf.model.path = "out/composed";
+    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
+        assert_int_equal(dt_file_mkdirs(rest[i], &err), 0);
+    if (dt_run_check_free(&conf, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(dt_run_check_free(given, &err), -1);
+    assert_non_null(strstr(err.text, "/out: run.output_dir is not empty"));
+    assert_int_equal(dt_file_mkdirs("out/.tmp-other", &err), 0);
+    assert_int_equal(dt_run_check_free(&conf, &err), -1);
+    dt_conf_destroy(given);
+}
+
 static bool was_said(const char *text)
 {
     struct dt_error err;
@@ -246,6 +269,8 @@ int main(void)
         cmocka_unit_test_setup(a_removed_directory_is_made_again_unless_taken,
                                small_clean),
         cmocka_unit_test_setup(a_run_owns_its_directory_until_it_ends,
+                               small_clean),
+        cmocka_unit_test_setup(half_a_model_that_was_made_there_does_not_count,
                                small_clean),
         cmocka_unit_test_setup(what_is_removed_during_a_run_is_named,
                                small_clean),
