@@ -348,6 +348,8 @@ int dt_run_restore(struct dt_run *run, struct dt_error *err)
         return -1;
     /* no rank reads there from here on */
     if (spec->rank == 0 && !spec->conf.training.eval_only) {
+        if (dt_run_keep_output(run, err) < 0)
+            return -1;
         dt_ckpt_tidy(spec->ckpt_root, warn);
         dt_best_link_again(run);
         if (adopt(run, &chosen, err) < 0)

@@ -153,6 +153,24 @@ static void the_next_run_finds_the_checkpoint_that_one_went_back_to(
     latest_names(4);
 }
 
+/* As other nodes do that have decided without this one while it loaded. */
+static void a_start_that_has_lost_its_directory_leaves_latest_alone(
+    void **state)
+{
+    static const char *const faults[] = {NULL};
+    char text[4096];
+    (void)state;
+    leave_old_run();
+    assert_int_equal(mkdir("out/" DT_EPOCH_DIR, 0777), 0);
+    assert_int_equal(mkdir("out/" DT_EPOCH_DIR "/0123456789abcdef-2", 0777), 0);
+    struct stderr_text log = stderr_text_begin();
+    const bool done = run_again(1, BACK, faults);
+    stderr_text_end(&log, text, sizeof(text));
+    assert_false(done);
+    assert_non_null(strstr(text, ": other nodes of this step have decided "));
+    latest_names(6);
+}
+
 static void an_evaluation_leaves_latest_alone(void **state)
 {
     (void)state;
@@ -192,6 +210,7 @@ int main(void)
         TEST(a_directory_that_this_run_has_taken_is_not_refused),
         TEST(a_run_that_goes_back_never_resumes_what_it_has_left),
         TEST(the_next_run_finds_the_checkpoint_that_one_went_back_to),
+        TEST(a_start_that_has_lost_its_directory_leaves_latest_alone),
         TEST(an_evaluation_leaves_latest_alone),
         TEST(a_checkpoint_elsewhere_is_resumed_until_the_first_save),
     };
