@@ -357,6 +357,9 @@ int dt_run_restore(struct dt_run *run, struct dt_error *err)
     }
     if (there)
         return 0;
+    /* no rank has a state to go on with before rank 0 has done so */
+    if (spec->world > 1 && dt_comm_barrier(run->comm, err) < 0)
+        return -1;
     dt_state_settle(run);
     return dt_copies_measure(run, err);
 }

@@ -171,6 +171,27 @@ static void a_start_that_has_lost_its_directory_leaves_latest_alone(
     latest_names(6);
 }
 
+#define UNDONE "out/checkpoints/.old-checkpoint-9"
+
+/* While it writes down where the run has gone back to, another rank waits, and
+ * has no state yet that the next start could go on with.
+ */
+static void a_rank_0_that_is_lost_meanwhile_does_so_again(void **state)
+{
+    (void)state;
+    leave_old_run();
+    /* its first rename there, after two that see whether one can save */
+    assert_int_equal(mkdir(UNDONE, 0777), 0);
+    begin(2, BACK, true);
+    assert_false(start("ckpt.rename:rank=0:nth=3:kill"));
+    assert_int_equal(access(UNDONE, F_OK), 0);
+    latest_names(6);
+    keeper.conf->training.restarted = true;
+    assert_false(start("train.step:step=5:rank=1:kill"));
+    end();
+    latest_names(4);
+}
+
 static void an_evaluation_leaves_latest_alone(void **state)
 {
     (void)state;
@@ -211,6 +232,7 @@ int main(void)
         TEST(a_run_that_goes_back_never_resumes_what_it_has_left),
         TEST(the_next_run_finds_the_checkpoint_that_one_went_back_to),
         TEST(a_start_that_has_lost_its_directory_leaves_latest_alone),
+        TEST(a_rank_0_that_is_lost_meanwhile_does_so_again),
         TEST(an_evaluation_leaves_latest_alone),
         TEST(a_checkpoint_elsewhere_is_resumed_until_the_first_save),
     };
