@@ -368,7 +368,7 @@ static void the_next_epoch_of_a_step_takes_over_at_once(void **state)
     assert_false(dt_owner_holds(owner));
     assert_int_equal(dt_owner_check(owner, &err), -1);
     assert_int_equal(err.status, EX_UNAVAILABLE);
-    assert_non_null(strstr(err.text, ": other nodes of this step go on "
+    assert_non_null(strstr(err.text, ": other nodes of this step have decided "
                                      "without this one"));
     dt_owner_release(owner);
     /* those of an epoch that is over, and of other steps, have to wait */
