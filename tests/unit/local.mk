@@ -370,6 +370,10 @@ tests_unit_train_test_copies_given_up_LDFLAGS = $(AM_LDFLAGS) \
 tests_unit_train_test_flight_output_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=dt_fault
 
+# Its disk does not answer for a while.
+tests_unit_run_test_owner_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=utimensat -Wl,--wrap=pthread_clockjoin_np
+
 # It lets pages come only when the thread that gets them is waited for.
 tests_unit_device_test_locker_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=madvise -Wl,--wrap=pthread_join

@@ -290,6 +290,8 @@ static void *run_heartbeat(void *arg)
         pthread_mutex_lock(&owner->mutex);
     }
     pthread_mutex_unlock(&owner->mutex);
+    if (look_at_file(owner) == OURS)
+        unlink(owner->path);
     return NULL;
 }
 
@@ -375,15 +377,16 @@ int dt_owner_check(struct dt_owner *owner, struct dt_error *err)
 
 void dt_owner_release(struct dt_owner *owner)
 {
+    enum { RELEASED_MS = 10000 };
     if (!owner)
         return;
     pthread_mutex_lock(&owner->mutex);
     owner->end = true;
     pthread_cond_signal(&owner->ended);
     pthread_mutex_unlock(&owner->mutex);
-    pthread_join(owner->thread, NULL);
-    if (look_at_file(owner) == OURS)
-        unlink(owner->path);
+    const struct timespec end = dt_clock_in(CLOCK_MONOTONIC, RELEASED_MS);
+    if (pthread_clockjoin_np(owner->thread, NULL, CLOCK_MONOTONIC, &end) != 0)
+        return; /* the thread has it */
     pthread_mutex_destroy(&owner->mutex);
     pthread_cond_destroy(&owner->ended);
     free(owner->dir);

@@ -46,7 +46,9 @@ bool dt_owner_holds(struct dt_owner *owner);
  */
 int dt_owner_check(struct dt_owner *owner, struct dt_error *err);
 
-/* Gives up the directory. NULL is fine. */
+/* Gives up the directory. NULL is fine. Where the disk does not answer within
+ * 10 s, a thread still waits to do so, and the owner is not freed.
+ */
 void dt_owner_release(struct dt_owner *owner);
 
 #endif /* DT_RUN_DIR_OWNER_H */

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -538,6 +539,58 @@ static void a_run_that_lost_its_directory_does_not_get_it_back(void **state)
     assert_false(exists(path));
 }
 
+/* --- a disk that does not answer --- */
+
+static atomic_bool silent, waits;
+static double left_s; /* until the deadline of the last join */
+
+int __wrap_utimensat(int at, const char *name, const struct timespec times[2],
+                     int flags);
+int __real_utimensat(int at, const char *name, const struct timespec times[2],
+                     int flags);
+int __wrap_pthread_clockjoin_np(pthread_t thread, void **result,
+                                clockid_t clock, const struct timespec *end);
+int __real_pthread_clockjoin_np(pthread_t thread, void **result,
+                                clockid_t clock, const struct timespec *end);
+
+int __wrap_utimensat(int at, const char *name, const struct timespec times[2],
+                     int flags)
+{
+    while (silent) {
+        waits = true;
+        dt_clock_sleep(0.001);
+    }
+    return __real_utimensat(at, name, times, flags);
+}
+
+/* Waits no time for a thread that waits. */
+int __wrap_pthread_clockjoin_np(pthread_t thread, void **result,
+                                clockid_t clock, const struct timespec *end)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    left_s = (double)(end->tv_sec - now.tv_sec);
+    return __real_pthread_clockjoin_np(thread, result, clock,
+                                       silent ? &now : end);
+}
+
+static void a_disk_that_does_not_answer_holds_no_run_up(void **state)
+{
+    (void)state;
+    struct dt_owner *owner = must_take(SHORT);
+    silent = true;
+    waits = false;
+    while (!waits)
+        dt_clock_sleep(0.001);
+    dt_owner_release(owner);
+    assert_true(left_s >= 9 && left_s <= 11);
+    assert_true(exists(path));
+    silent = false;
+    for (int i = 0; i < 30000 && exists(path); i++)
+        dt_clock_sleep(0.001);
+    assert_false(exists(path));
+}
+
 static void a_path_under_a_file_is_refused(void **state)
 {
     (void)state;
@@ -626,6 +679,8 @@ int main(void)
             a_stopped_run_looks_whether_it_lost_its_directory, fresh),
         cmocka_unit_test_setup(
             a_run_that_lost_its_directory_does_not_get_it_back, fresh),
+        cmocka_unit_test_setup(a_disk_that_does_not_answer_holds_no_run_up,
+                               fresh),
         cmocka_unit_test_setup(a_path_under_a_file_is_refused, fresh),
         cmocka_unit_test_setup(only_one_of_many_runs_gets_the_directory, fresh),
     };
