@@ -474,7 +474,7 @@ static void end_summary(const struct dt_run *run, struct dt_report_step *line,
 }
 
 /* Ends what the processes before have begun: a step that was committed, or a
- * save.
+ * save, which processes after this one are not to end again.
  */
 static int end_begun(struct dt_run *run, struct loop *loop,
                      struct dt_error *err)
@@ -482,7 +482,10 @@ static int end_begun(struct dt_run *run, struct loop *loop,
     const bool again = run->queued > 0 && run->saves.retry == run->queued;
     if (run->queued > run->progress.step)
         return complete_step(run, loop, err);
-    return save_if_due(run, again, loop, err);
+    if (save_if_due(run, again, loop, err) < 0)
+        return -1;
+    dt_state_settle(run);
+    return 0;
 }
 
 static int run_steps(struct dt_run *run, bool (*stop)(void),

@@ -43,23 +43,30 @@ static const char *saved(void)
     return steps;
 }
 
+/* Starts all ranks again, and returns what they warn of. */
+static const char *start_again(const char *fault)
+{
+    static char text[4096];
+    keeper.conf->training.restarted = true;
+    struct stderr_text log = stderr_text_begin();
+    dt_log_init(0, DT_LOG_WARN);
+    const bool done = start(fault);
+    dt_log_init(0, DT_LOG_ERROR);
+    stderr_text_end(&log, text, sizeof(text));
+    if (done != !fault)
+        fail_msg("%s", text);
+    return text;
+}
+
 /* Kills a worker, starts all again in the directory as it is, and returns what
  * they warn of.
  */
 static const char *warned_there(int size, const char *lines, const char *fault)
 {
-    static char text[4096];
     begin(size, lines, true);
     assert_false(start(fault));
-    keeper.conf->training.restarted = true;
-    struct stderr_text log = stderr_text_begin();
-    dt_log_init(0, DT_LOG_WARN);
-    const bool done = start(NULL);
-    dt_log_init(0, DT_LOG_ERROR);
-    stderr_text_end(&log, text, sizeof(text));
+    const char *text = start_again(NULL);
     end();
-    if (!done)
-        fail_msg("%s", text);
     return text;
 }
 
@@ -145,6 +152,23 @@ static void later_the_run_is_saved_at_once(void **state)
     text = warned(1, KEPT, NEVER "state.commit:step=5:kill");
     assert_non_null(strstr(text, LOST "the run is saved again after step 5"));
     assert_non_null(strstr(text, missing));
+}
+
+/* What the start after it has found out is known to the next one, if no step
+ * comes between.
+ */
+static void it_is_lost_once(void **state)
+{
+    (void)state;
+    small_clean(NULL);
+    begin(1, ASYNC, true);
+    assert_false(start(NEVER "train.step:step=6:kill"));
+    const char *text = start_again(NEVER "train.step:step=6:kill");
+    assert_non_null(strstr(text, LOST "the run is saved again after step 5\n"));
+    text = start_again(NULL);
+    assert_null(strstr(text, LOST));
+    assert_non_null(strstr(text, "the save of step 5 was lost with "));
+    end();
 }
 
 static void so_it_is_with_a_copy_in_host_memory(void **state)
@@ -243,6 +267,7 @@ int main(void)
         TEST(that_changes_nothing),
         TEST(no_save_is_lost_with_worker_after_worker),
         TEST(later_the_run_is_saved_at_once),
+        TEST(it_is_lost_once),
         TEST(so_it_is_with_a_copy_in_host_memory),
         TEST(one_that_is_not_of_this_run_does_not_count),
         TEST(one_that_was_published_is_known),
