@@ -128,10 +128,11 @@ void dt_run_warn(const struct dt_run *run, const char *fmt, ...)
 /* Whether the run goes on with the records that are there. */
 bool dt_run_continues(const struct dt_conf *conf);
 
+enum { DT_RUN_ALLOCATION_BYTES = 96 };
+
 /* The allocation of this process: that of a job that was requeued is another
  * one. NULL: without Slurm.
  */
-enum { DT_RUN_ALLOCATION_BYTES = 96 };
 const char *dt_run_allocation(char text[DT_RUN_ALLOCATION_BYTES]);
 
 /* Rank 0 reads the account of earlier starts, for run->live, and how the last

@@ -20,6 +20,17 @@ bool dt_run_continues(const struct dt_conf *conf)
            conf->training.restarted;
 }
 
+const char *dt_run_allocation(char text[DT_RUN_ALLOCATION_BYTES])
+{
+    const char *job = getenv("SLURM_JOB_ID");
+    const char *requeues = getenv("SLURM_RESTART_COUNT");
+    if (!job)
+        return NULL;
+    snprintf(text, DT_RUN_ALLOCATION_BYTES, "%.40s%s%.40s", job,
+             requeues ? ", requeue " : "", requeues ? requeues : "");
+    return text;
+}
+
 /* The time of a loss on the clock of calendars. */
 static double wall_of(const struct dt_launch_loss *loss)
 {

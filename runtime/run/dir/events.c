@@ -41,17 +41,6 @@ void dt_run_warn(const struct dt_run *run, const char *fmt, ...)
     dt_run_event(run, "warning", NAN, "%s", text);
 }
 
-const char *dt_run_allocation(char text[DT_RUN_ALLOCATION_BYTES])
-{
-    const char *job = getenv("SLURM_JOB_ID");
-    const char *requeues = getenv("SLURM_RESTART_COUNT");
-    if (!job)
-        return NULL;
-    snprintf(text, DT_RUN_ALLOCATION_BYTES, "%.40s%s%.40s", job,
-             requeues ? ", requeue " : "", requeues ? requeues : "");
-    return text;
-}
-
 void dt_events_begin(const struct dt_run *run)
 {
     const struct dt_spec *spec = &run->spec;
