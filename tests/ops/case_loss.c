@@ -193,7 +193,7 @@ void test_no_targets(void **state)
  */
 void test_planned_rows(void **state)
 {
-    enum { C = 2, V = 1 << 22 };
+    enum { C = 1, V = 1 << 22 };
     struct dt_view w = tensor(V * C), first = tensor(V * C);
     struct dt_view other = tensor(V * C);
     (void)state;
@@ -205,11 +205,10 @@ void test_planned_rows(void **state)
         struct dt_view targets = tensor_ids(N, V);
         const double loss =
             loss_of(dx, first, x, w, targets, &PLAIN, N, 1.0, 0.0f, false);
-        for (size_t rows = N + 1; rows <= N + 8; rows += 7) {
-            assert_true(loss == loss_of(dx, other, x, w, targets, &PLAIN, rows,
-                                        1.0, 0.0f, false));
-            assert_memory_equal(dt_view_f32(first), dt_view_f32(other),
-                                V * C * sizeof(float));
-        }
+        const size_t rows = N == 8 ? 9 : 17; /* of a chunk more */
+        assert_true(loss == loss_of(dx, other, x, w, targets, &PLAIN, rows, 1.0,
+                                    0.0f, false));
+        assert_memory_equal(dt_view_f32(first), dt_view_f32(other),
+                            V * C * sizeof(float));
     }
 }

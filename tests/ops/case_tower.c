@@ -108,10 +108,16 @@ static void tower_case(enum dt_dtype type, struct sizes z)
     check_close("dqkv", dqkv, r.dqkv, 3e-6 + rounding(type) + inner(type));
 }
 
-/* An emulated GPU takes a minute for an image of 577 patches. */
+/* An emulated GPU takes a minute for an image of 577 patches; with a sanitizer
+ * they take seconds, and 97 are two tiles as well.
+ */
 static bool is_slow(void)
 {
+#ifdef SANITIZER
+    return true;
+#else
     return ops == &bridge_table && !bridge_is_real();
+#endif
 }
 
 void test_tower_attention(void **state)
@@ -126,6 +132,7 @@ void test_tower_attention(void **state)
 
     for (size_t i = 0; i < TYPE_COUNT; i++) {
         for (size_t j = 0; j < sizeof(SIZES) / sizeof(SIZES[0]); j++)
-            tower_case(TYPES[i], SIZES[j]);
+            if (!is_other_half(i, j))
+                tower_case(TYPES[i], SIZES[j]);
     }
 }

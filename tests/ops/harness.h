@@ -44,6 +44,12 @@ double *zeros(size_t count);
 enum { TYPE_COUNT = 3 };
 extern const enum dt_dtype TYPES[TYPE_COUNT];
 
+/* Whether case j of type i is left to the other type of 16 bits: their code is
+ * the same but for conversions, so each takes every second case where cases are
+ * slow, on an emulated GPU or with a sanitizer.
+ */
+bool is_other_half(size_t i, size_t j);
+
 /* Element i of a view of a compute type. */
 double element(struct dt_view v, size_t i);
 void set_element(struct dt_view v, size_t i, double value);
