@@ -199,8 +199,10 @@ static void check_bits(const char *name, enum dt_dtype compute)
     struct reference r;
     struct subject s;
     begin(&r, &s, name, compute);
+#ifndef SANITIZER /* the other two have all that is computed in another way */
     check_slots(&s, with_slots(&s, 4, true), with_slots(&s, 16, true));
     check_slots(&s, with_slots(&s, 16, true), with_slots(&s, 20, false));
+#endif
     check_slots(&s, with_slots(&s, 16, true), with_slots(&s, 70, true));
     check_slots(&s, with_slots(&s, 1, false), with_slots(&s, 15, false));
     end(&r, &s);

@@ -343,17 +343,19 @@ static void check_neighbors(const char *name, enum dt_dtype compute)
     run(want, scene, &many, "0123");
     assert_int_equal(want->counts.prompts, PICTURE_DOCUMENTS);
     assert_int_equal(want->counts.preempted, 0);
+    expect_same(want, scene, &one, "0321");
+    check_few_blocks(want, scene);
+#ifndef SANITIZER /* test_rollout has it of text */
     expect_same(want, scene, &many, "3120");
     expect_same(want, scene, &many, "2");
     expect_same(want, scene, &many, "3");
-    expect_same(want, scene, &one, "0321");
-    check_few_blocks(want, scene);
 
     /* every step has as many rows */
     many = options_of(scene, 16);
     run(want, scene, &many, "0123");
     one.exact = true;
     expect_same(want, scene, &one, "3210");
+#endif
     end(scene);
     free(want);
     free(scene);
