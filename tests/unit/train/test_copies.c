@@ -149,15 +149,15 @@ static const struct lost thrice[] = {
       "copy.part:step=3:rank=0:kill"},
      "0 2 2"},
 };
+static const struct lost once[] = {
+    {{"learner.update:step=3:nth=2:rank=1:kill"}, "0 2"}};
 
 static void so_it_does_with_all_that_is_trained(void **state)
 {
     static const char *const lines[] = {
-        TEXT BF16 STRATEGY("ddp"),
         TEXT STRATEGY("zero1"),
         TEXT BF16 STRATEGY("zero2"),
         TEXT BF16 "optimizer.state_dtype: bf16\n" STRATEGY("zero1"),
-        TEXT STRATEGY("zero3"),
         TEXT BF16 STRATEGY("zero3"),
         TEXT "optimizer.state_dtype: bf16\n" STRATEGY("ddp"),
         TEXT "optimizer.state_dtype: bf16\n" STRATEGY("zero3"),
@@ -176,10 +176,12 @@ static void so_it_does_with_all_that_is_trained(void **state)
     (void)state;
     CHECK(1, TEXT "precision: {compute: fp16, loss_scale_window: 2}\n",
           steps_again);
+    CHECK(2, TEXT BF16 STRATEGY("ddp"), thrice);
+    CHECK(2, TEXT STRATEGY("zero3"), thrice);
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
-        CHECK(2, lines[i], thrice);
+        CHECK(2, lines[i], once);
     keeper.two_nodes = true;
-    CHECK(4, TEXT BF16 STRATEGY("zero3"), thrice);
+    CHECK(4, TEXT BF16 STRATEGY("zero3"), once);
     keeper.two_nodes = false;
 }
 
@@ -223,10 +225,9 @@ static void a_rank_without_memory_gets_the_copy_of_another(void **state)
          "0 0 5"},
     };
     (void)state;
-    for (unsigned rank = 0; rank < 2; rank++) {
-        keeper.lost = 1 << rank;
-        for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
-            CHECK(2, lines[i], lost);
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        keeper.lost = 1 << i % 2;
+        CHECK(2, lines[i], lost);
     }
     keeper.lost = 0;
 }
@@ -259,11 +260,10 @@ static void it_gets_the_completions_of_another(void **state)
     };
     (void)state;
     keeper.asks_again = true;
-    for (unsigned rank = 0; rank < 2; rank++) {
-        keeper.lost = 1 << rank;
-        CHECK(2, GRPO STRATEGY("ddp"), lost);
-        CHECK(2, PPO BF16 STRATEGY("ddp"), lost);
-    }
+    keeper.lost = 1 << 0;
+    CHECK(2, GRPO STRATEGY("ddp"), lost);
+    keeper.lost = 1 << 1;
+    CHECK(2, PPO BF16 STRATEGY("ddp"), lost);
     keeper.lost = 0;
     keeper.asks_again = false;
 }
