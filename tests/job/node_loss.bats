@@ -170,6 +170,7 @@ END
 
 # lose_n2: runs the job up to its 12th step, and after the loss of n2 on.
 lose_n2() {
+    dt_need_pmix
     submit
     dt_wait_for 60 dt_lines 12 "^step" log
     cut_off n2
