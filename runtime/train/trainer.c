@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -529,6 +530,9 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
     return 0;
 }
 
+/* A run that others still use, and that ends with the process. */
+static _Atomic(struct dt_run *) kept;
+
 int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
                    struct dt_comm *comm, int local_size,
                    const struct dt_run_start *start, bool (*stop)(void),
@@ -588,6 +592,8 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
                   (exec->device->is_host && run->spec.world == 1))) {
         dt_run_fini(run);
         free(run);
+    } else {
+        atomic_store(&kept, run);
     }
     return result;
 }

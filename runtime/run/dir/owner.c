@@ -277,6 +277,15 @@ static enum found look_at_file(struct dt_owner *owner)
     return lost ? LOST : there ? OURS : bad == ENOENT ? NONE : UNSEEN;
 }
 
+static void free_owner(struct dt_owner *owner)
+{
+    pthread_mutex_destroy(&owner->mutex);
+    pthread_cond_destroy(&owner->ended);
+    free(owner->dir);
+    free(owner->path);
+    free(owner);
+}
+
 static void *run_heartbeat(void *arg)
 {
     struct dt_owner *owner = arg;
@@ -292,6 +301,7 @@ static void *run_heartbeat(void *arg)
     pthread_mutex_unlock(&owner->mutex);
     if (look_at_file(owner) == OURS)
         unlink(owner->path);
+    free_owner(owner);
     return NULL;
 }
 
@@ -380,16 +390,12 @@ void dt_owner_release(struct dt_owner *owner)
     enum { RELEASED_MS = 10000 };
     if (!owner)
         return;
+    const pthread_t thread = owner->thread; /* which frees the owner */
     pthread_mutex_lock(&owner->mutex);
     owner->end = true;
     pthread_cond_signal(&owner->ended);
     pthread_mutex_unlock(&owner->mutex);
     const struct timespec end = dt_clock_in(CLOCK_MONOTONIC, RELEASED_MS);
-    if (pthread_clockjoin_np(owner->thread, NULL, CLOCK_MONOTONIC, &end) != 0)
-        return; /* the thread has it */
-    pthread_mutex_destroy(&owner->mutex);
-    pthread_cond_destroy(&owner->ended);
-    free(owner->dir);
-    free(owner->path);
-    free(owner);
+    if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &end) != 0)
+        pthread_detach(thread);
 }
