@@ -157,10 +157,11 @@ TWO="nodes: 2, ntasks_per_node: 2"
 }
 
 # stop_step: tells its ranks to stop. Slurm 26.05 asks lost nodes, too, and
-# complains, or takes the step for ended: srun passes a signal on to the ranks.
+# complains afterwards; or it takes the step for ended, and srun passes a signal
+# on to the ranks.
 stop_step() {
     dt_run scancel --signal=TERM "$(dt_run squeue -h -o %i)".0 ||
-        dt_run pkill -USR1 -x srun
+        dt_run pkill -USR1 -x srun || true
 }
 
 # The nodes of the job.
