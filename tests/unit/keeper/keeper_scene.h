@@ -111,7 +111,8 @@ static inline void scene_task(const struct scene *s, int rank)
 {
     struct dt_error err;
     setpgid(0, 0);
-    signal(SIGINT, SIG_DFL); /* a check in the background ignores it */
+    signal(SIGINT, SIG_DFL); /* a check in the background ignores it, */
+    signal(SIGHUP, SIG_DFL); /* and one below nohup that */
     int fd = s->pipe ? fcntl(s->pipe, F_DUPFD_CLOEXEC, 3)
                      : open(s->said, O_WRONLY | O_APPEND | O_CLOEXEC);
     dup2(fd, STDERR_FILENO);
