@@ -60,10 +60,23 @@ static int64_t end_ms(const struct dt_outcome *outcome, const struct rank *r)
     return r->no_record ? r->end_ms : common_ms(outcome, r, r->end_ms);
 }
 
+/* When a rank first asked for a requeue; INT64_MAX: none has. */
+static int64_t requeue_ms(const struct dt_outcome *outcome)
+{
+    int64_t first = INT64_MAX;
+    for (uint32_t i = 0; i < outcome->count; i++) {
+        const struct rank *r = &outcome->ranks[i];
+        if (r->ended && is_requeue(r->status) && end_ms(outcome, r) < first)
+            first = end_ms(outcome, r);
+    }
+    return first;
+}
+
 /* Whether a rank ended by itself, before anybody stopped the step. Slurm stops
  * a step with SIGTERM, which a rank may turn into an exit status, or with
  * SIGKILL, after two Ctrl-C and, since 26.05, if nobody reads the output of
- * srun.
+ * srun. Since then it also sends SIGTERM before it says that it stops a step
+ * for a rank that has asked for a requeue.
  */
 static bool ended_by_itself(const struct dt_outcome *outcome,
                             const struct rank *r)
@@ -75,7 +88,8 @@ static bool ended_by_itself(const struct dt_outcome *outcome,
                                               : 0;
     return !was_told_to_end(r->status) &&
            (outcome->stop_ms == 0 ||
-            end_ms(outcome, r) <= outcome->stop_ms - early);
+            (end_ms(outcome, r) <= outcome->stop_ms - early &&
+             end_ms(outcome, r) <= requeue_ms(outcome)));
 }
 
 static bool has_failed(const struct dt_outcome *outcome, const struct rank *r)

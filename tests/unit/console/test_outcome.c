@@ -64,6 +64,25 @@ static void only_a_step_without_failure_asks_for_requeue(void **state)
 }
 
 /* The console waits for the others from then on. */
+/* Slurm 26.05 says so a little later. */
+static void who_ends_after_a_request_for_requeue_was_told_to(void **state)
+{
+    static const char stops[] = "[2026-04-29T23:36:37.809] error: *** STEP 1.0 "
+                                "ON n1 CANCELLED AT 2026-04-29T23:36:37 DUE TO "
+                                "TASK FAILURE ***";
+    (void)state;
+    for (int before = 0; before < 2; before++) {
+        struct dt_outcome *o = step();
+        for (uint32_t i = 0; i < 8; i++)
+            record(o, 103000, "start", i, 103000, 0);
+        record(o, 113500, "exit", 2, 113500, EXIT(75));
+        record(o, 113510, "exit", 0, before ? 113490 : 113505, EXIT(3));
+        say(o, 0, 113520, stops);
+        assert_int_equal(dt_outcome_status(o), before ? 3 : 75);
+        dt_outcome_destroy(o);
+    }
+}
+
 static void the_last_keeper_that_leaves_counts(void **state)
 {
     struct dt_outcome *o = step();
@@ -567,6 +586,7 @@ int main(void)
         cmocka_unit_test(a_lost_node_is_the_first_failure),
         cmocka_unit_test(messages_of_the_runtime_are_not_repeated),
         cmocka_unit_test(only_a_step_without_failure_asks_for_requeue),
+        cmocka_unit_test(who_ends_after_a_request_for_requeue_was_told_to),
         cmocka_unit_test(the_last_keeper_that_leaves_counts),
         cmocka_unit_test(lines_from_long_before_are_said_to_be_old),
         cmocka_unit_test(the_report_quotes_the_rank_that_it_names),
