@@ -299,6 +299,7 @@ EXTRA_DIST += \
 	tests/unit/tensor_read.h \
 	tests/unit/tower.h \
 	tests/unit/train/adapter_scene.h \
+	tests/unit/train/flight_scene.h \
 	tests/unit/train/lost_scene.h \
 	tests/unit/turned_clock.h \
 	# End of tests/unit

@@ -235,7 +235,7 @@ static json_t *resume_json(const struct dt_run *run)
     FILE *out = open_memstream(&text, &bytes);
     if (!out)
         return NULL;
-    if (srun && (conf->launch.nodes || conf->launch.spares > 0))
+    if (srun && conf->launch.nodes)
         fputs("srun --disttrain=", out); /* the file says how many */
     else if (srun)
         fprintf(out, "srun -N%d -n%d --disttrain=", spec->nodes.count,

@@ -538,11 +538,6 @@ int dt_flight_settle(struct dt_run *run, struct dt_error *err)
     return 0;
 }
 
-long dt_flight_step(const struct dt_run *run)
-{
-    return run->saves.flight;
-}
-
 int dt_flight_begin(struct dt_run *run, struct dt_error *err)
 {
     return take_off(run->flight, err);
@@ -583,7 +578,7 @@ int dt_flight_advance(struct dt_run *run, struct dt_error *err)
 
 int dt_run_save_finish(struct dt_run *run, struct dt_error *err)
 {
-    while (dt_flight_step(run) > 0)
+    while (run->saves.flight > 0)
         if (advance(run->flight, err) < 0)
             return -1;
     return 0;

@@ -109,9 +109,6 @@ int dt_save_conclude(struct dt_run *run, const struct dt_save_end *end,
 
 /* ---- flight.c: saves that the run does not wait for ---- */
 
-/* The step whose save is in flight, the same on all ranks; 0: none. */
-long dt_flight_step(const struct dt_run *run);
-
 /* With nothing in flight and no step either: takes a copy of the state, and has
  * it written. -1: the device or a peer failed; as dt_save_conclude.
  */

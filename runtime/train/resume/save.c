@@ -138,7 +138,7 @@ static int save_or_retry(struct dt_run *run, bool last, struct dt_error *err)
 {
     if (!run->flight || last || is_best(run))
         return save_and_wait(run, last, err);
-    if (dt_flight_step(run) > 0 && !dt_save_is_kept(run, run->progress.step)) {
+    if (run->saves.flight > 0 && !dt_save_is_kept(run, run->progress.step)) {
         dt_flight_skip(run);
         return 0;
     }

@@ -12,6 +12,7 @@
 #include "run/dir/dir.h"
 #include "tests/unit/disk.h"
 #include "tests/unit/small_run.h"
+#include "tests/unit/train/flight_scene.h"
 #include "train/resume/resume_impl.h"
 
 #include "tests/unit/said.h"
@@ -23,30 +24,6 @@
 #define MANY                                                                   \
     "training: {train_batch_size: 12, max_steps: 3000}\n"                      \
     "checkpoint: {steps: 2, async: on, total_limit: 2}\n"
-
-static int take_steps(struct dt_run *run, int count)
-{
-    struct dt_report_step line;
-    struct dt_error err = {0};
-    for (int i = 0; i < count; i++)
-        TRY(small_step(run, &line, &err) == 0);
-    return 0;
-}
-
-/* Takes steps until the save in flight can go on, goes on with it, and so until
- * it is done: every rank takes as many.
- */
-static int take_steps_until_saved(struct dt_run *run)
-{
-    struct dt_error err = {0};
-    while (dt_flight_step(run) > 0) {
-        TRY(take_steps(run, 1) == 0);
-        if (dt_flight_ready(run))
-            TRY(dt_run_save_advance(run, &err) == 0);
-        dt_clock_sleep(0.001);
-    }
-    return 0;
-}
 
 static bool exists(const char *path)
 {
@@ -132,7 +109,7 @@ static int save_step_2(struct dt_run *run, void *arg)
     struct dt_error err = {0};
     TRY(take_steps(run, 2) == 0);
     TRY(dt_run_save_or_retry(run, false, &err) == 0);
-    TRY(dt_flight_step(run) == (arg ? 2 : 0));
+    TRY(run->saves.flight == (arg ? 2 : 0));
     if (arg)
         TRY(take_steps_until_saved(run) == 0);
     TRY(run->saves.newest == 2 && run->saves.failures == 0);
@@ -296,7 +273,7 @@ static int save_while_copies_are_made(struct dt_run *run, void *arg)
     (void)arg;
     TRY(take_steps(run, 2) == 0);
     TRY(dt_run_save_or_retry(run, false, &err) == 0);
-    TRY(dt_flight_step(run) == 2 && copy_count > 0);
+    TRY(run->saves.flight == 2 && copy_count > 0);
     TRY(take_steps(run, 1) == 0 && copy_count == 0);
     TRY(take_steps_until_saved(run) == 0);
     TRY(run->saves.newest == 2);
@@ -477,15 +454,15 @@ static int save_often(struct dt_run *run, void *arg)
     for (int i = 0; i < 2; i++) { /* steps 4 and 5 */
         TRY(take_steps(run, 2 - i) == 0);
         TRY(dt_run_save_or_retry(run, false, &err) == 0);
-        TRY(dt_flight_step(run) == 2 && !dt_flight_ready(run));
+        TRY(run->saves.flight == 2 && !dt_flight_ready(run));
     }
     TRY(take_steps(run, 1) == 0);
     recover();
     TRY(dt_run_save_or_retry(run, false, &err) == 0); /* step 6 */
-    TRY(dt_flight_step(run) == 6 && exists(SAVED));
+    TRY(run->saves.flight == 6 && exists(SAVED));
     TRY(take_steps(run, 1) == 0);
     TRY(dt_run_save_or_retry(run, true, &err) == 0); /* the last one */
-    TRY(dt_flight_step(run) == 0);
+    TRY(run->saves.flight == 0);
     TRY(exists("out/checkpoints/checkpoint-6"));
     TRY(exists("out/checkpoints/checkpoint-7"));
     TRY(!exists("out/checkpoints/checkpoint-4"));

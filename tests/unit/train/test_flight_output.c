@@ -16,6 +16,7 @@
 #include "run/dir/owner.h"
 #include "tests/unit/disk.h"
 #include "tests/unit/small_run.h"
+#include "tests/unit/train/flight_scene.h"
 #include "train/resume/resume_impl.h"
 
 #define SAVED "out/checkpoints/checkpoint-2"
@@ -132,27 +133,6 @@ static void the_directory_is_kept_while_one_is_published(void **state)
 #endif
 
 /* --- what others remove --- */
-
-static int take_steps(struct dt_run *run, int count)
-{
-    struct dt_report_step line;
-    struct dt_error err = {0};
-    for (int i = 0; i < count; i++)
-        TRY(small_step(run, &line, &err) == 0);
-    return 0;
-}
-
-static int take_steps_until_saved(struct dt_run *run)
-{
-    struct dt_error err = {0};
-    while (dt_flight_step(run) > 0) {
-        TRY(take_steps(run, 1) == 0);
-        if (dt_flight_ready(run))
-            TRY(dt_run_save_advance(run, &err) == 0);
-        dt_clock_sleep(0.001);
-    }
-    return 0;
-}
 
 static int save(struct dt_run *run)
 {
