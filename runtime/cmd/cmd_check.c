@@ -23,7 +23,7 @@
 #include "weights/weights.h"
 
 struct options {
-    bool contract, resolved, keys;
+    bool contract, outlives, resolved, keys;
     int world; /* 0: not given */
     const char *file;
     const char *script;                  /* NULL: no allocation */
@@ -46,6 +46,10 @@ static const struct dt_option table[] = {
      "with --contract: the options are those of sbatch with this batch script, "
      "or of salloc",
      DT_INTO(struct options, script), .needs = "contract"},
+    {"outlives", NULL,
+     "print nothing, and say with the exit status whether the run goes on "
+     "without nodes that it loses",
+     DT_INTO(struct options, outlives), .excludes = "contract"},
     {"explain", "KEY",
      "print what a key means, or the keys of a section, or what becomes of "
      "each key of a DeepSpeed configuration; with a FILE also its value there",
@@ -62,6 +66,7 @@ static const struct dt_cmd_line line = {
     "       disttrain check --contract [--allocation SCRIPT]\n"
     "                       [--set KEY=VALUE]... FILE\n"
     "                       [-- SLURM-OPTION... [-- COMMAND...]]\n"
+    "       disttrain check --outlives [--set KEY=VALUE]... FILE\n"
     "       disttrain check --explain KEY|FILE.json\n"
     "       disttrain check --explain KEY FILE\n"
     "       disttrain check --keys\n"
@@ -325,6 +330,21 @@ static int check_file(const struct options *options)
     return status;
 }
 
+/* Asked before sbatch and salloc know their options, so that sizes cannot be
+ * compared yet: mistakes are left to --contract.
+ */
+static int check_outlives(const char *file)
+{
+    if (!freopen("/dev/null", "w", stderr))
+        return EX_OSERR;
+    dt_promise_begin(true);
+    struct dt_conf *conf = dt_cmd_load("check", file, true);
+    dt_promise_end();
+    const bool outlives = conf && dt_job_outlives(conf);
+    dt_conf_destroy(conf);
+    return outlives ? EX_OK : EXIT_FAILURE;
+}
+
 /* Explains a key or, if it looks like one, a DeepSpeed file. */
 static int explain_key(const char *key)
 {
@@ -398,6 +418,8 @@ int dt_cmd_check(int argc, char **argv)
         status = explain_key(options.explain);
     if (options.explain && options.file && status == EX_OK)
         status = explain_value(options.explain, options.file);
+    else if (options.outlives)
+        status = check_outlives(options.file);
     else if (options.file && !options.explain)
         status = check_file(&options);
     return dt_cmd_flush("check", status);

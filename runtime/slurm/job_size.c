@@ -489,6 +489,12 @@ long dt_world_launch(const struct dt_conf *conf)
     return nodes + each > 0 ? first_of(nodes, 0, 0) * first_of(each, 0, 0) : 0;
 }
 
+/* Ranks of a step or job that has spares, which have none. */
+static long without_spares(long ranks, long spares, long each)
+{
+    return ranks > spares * each ? ranks - spares * each : ranks;
+}
+
 /* Which of its variables and words srun prefers depends on the release where
  * both name a number: SLURM_NTASKS of a job and --nodes.
  */
@@ -511,18 +517,21 @@ long dt_world_srun(const struct dt_conf *conf,
     each = ranks % nodes == 0 ? ranks / nodes : each;
     dt_slurm_size_fini(&asked);
     dt_slurm_size_fini(&has);
-    return ranks > spares * each ? ranks - spares * each : ranks;
+    return without_spares(ranks, spares, each);
 }
 
 long dt_world_job(const struct dt_conf *conf, const struct dt_slurm_size *size)
 {
-    long nodes = size->one_node ? 1 : size->nodes;
+    const long nodes = size->one_node ? 1 : size->nodes, ranks = size->ranks;
     long each = size->ranks_per_node;
-    if (size->ranks > 0)
-        return size->ranks;
     if (each == 0)
         each = conf->launch.ntasks_per_node;
-    return size->unclear_ranks ? 0 : nodes * each;
+    if (ranks > 0 && nodes > 0 && ranks % nodes == 0)
+        each = ranks / nodes;
+    if (ranks == 0 && size->unclear_ranks)
+        return 0;
+    return without_spares(ranks > 0 ? ranks : nodes * each, conf->launch.spares,
+                          each);
 }
 
 long dt_world_script(const struct dt_conf *conf,

@@ -128,6 +128,8 @@ void dt_script_print(const struct dt_script *script, const struct dt_conf *conf,
     print_option("output", text, out);
     print_option("open-mode", "append", out);
     print_option(conf->launch.requeue ? "requeue" : "no-requeue", NULL, out);
+    if (dt_job_outlives(conf) && !dt_srun_has(&script->extra, "no-kill", 'k'))
+        print_option("no-kill", NULL, out);
     for (int i = 0; i < script->extra.count; i++) {
         fputs("#SBATCH ", out);
         dt_shell_print(script->extra.word[i], out);

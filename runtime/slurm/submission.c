@@ -28,6 +28,7 @@ struct printer {
     const char *job; /* the job that srun runs in, for messages; or NULL */
     struct dt_slurm_size size; /* of that job */
     bool keeps;                /* tasks become keepers */
+    const char *nodes;         /* what launch.nodes of conf counts */
     FILE *out;
     int status;
 };
@@ -146,13 +147,13 @@ static void check_open(struct printer *p)
     long gpus = conf->launch.gpus_per_node;
     if (size->one_node && nodes > 1)
         report_problem(p, "launch.nodes",
-                       "%ld nodes, but %s asks for one: add --nodes=%ld", nodes,
-                       p->job, nodes);
+                       "%ld %s, but %s asks for one: add --nodes=%ld", nodes,
+                       p->nodes, p->job, nodes);
     if (size->any_nodes && nodes > 0)
         print_warning(p, "launch.nodes",
-                      "%ld nodes, but %s may get another number: add "
+                      "%ld %s, but %s may get another number: add "
                       "--nodes=%ld",
-                      nodes, p->job, nodes);
+                      nodes, p->nodes, p->job, nodes);
     if (size->no_ranks && ranks > 1)
         print_warning(p, "launch.ntasks_per_node",
                       "%ld ranks a node, %s --ntasks-per-node=%ld", ranks, more,
@@ -176,7 +177,7 @@ static void check_allocation(struct printer *p)
     long ranks = conf->launch.ntasks_per_node;
     long cpus = conf->launch.cpus_per_task;
     long gpus = conf->launch.gpus_per_node;
-    check_equal(p, "launch.nodes", conf->launch.nodes, size->nodes, "nodes");
+    check_equal(p, "launch.nodes", conf->launch.nodes, size->nodes, p->nodes);
     if (size->ranks > 0)
         check_total(p, "launch.ntasks_per_node", ranks, size->ranks,
                     "ranks a node");
@@ -492,11 +493,15 @@ int dt_submission_print(struct dt_conf *conf, const char *file,
                         .file = file,
                         .words = script ? &none : words,
                         .keeps = !script && keeps(conf, command),
+                        .nodes = "nodes",
                         .out = open_memstream(&text, &bytes)};
     if (!p.out)
         return EX_OSERR;
-    if (p.keeps && dt_job_outlives(conf) && conf->launch.nodes > 0)
-        step.launch.nodes += conf->launch.spares; /* srun has them, too */
+    if (conf->launch.spares > 0 &&
+        (script || (p.keeps && dt_job_outlives(conf)))) {
+        step.launch.nodes += conf->launch.spares;
+        p.nodes = "nodes with launch.spares";
+    }
     p.job = find_job(script, words, job, &p.size);
     if (p.job)
         check_allocation(&p);

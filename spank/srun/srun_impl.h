@@ -178,6 +178,14 @@ int dtspank_check_run(const char *runtime, const char *file,
                       const char *script, int deadline_ms,
                       struct dtspank_contract *contract, struct dt_error *err);
 
+/* Runs `RUNTIME check --outlives FILE`: whether the run goes on without nodes
+ * that it loses. Whatever is wrong with the file is no: dtspank_check_run says
+ * it later.
+ */
+bool dtspank_check_outlives(const char *runtime, const char *file,
+                            const struct dtspank_overrides *overrides,
+                            int deadline_ms);
+
 /* Parses the answer. text (from malloc) belongs to contract afterwards, also on
  * failure, which means that the runtime is of another release.
  */

@@ -256,9 +256,11 @@ void dtspank_contract_fini(struct dtspank_contract *contract)
     *contract = (struct dtspank_contract){0};
 }
 
-/* Makes the argv of the check; the caller frees the array. NULL: out of memory.
+/* Makes the argv of the check for this question; the caller frees the array.
+ * NULL: out of memory.
  */
-static char **check_argv(const char *runtime, const char *file,
+static char **check_argv(const char *runtime, const char *question,
+                         const char *file,
                          const struct dtspank_overrides *overrides,
                          char **words, const char *script)
 {
@@ -273,7 +275,7 @@ static char **check_argv(const char *runtime, const char *file,
         return NULL;
     argv[used++] = runtime;
     argv[used++] = "check";
-    argv[used++] = "--contract";
+    argv[used++] = question;
     if (script) {
         argv[used++] = "--allocation";
         argv[used++] = script;
@@ -296,7 +298,8 @@ int dtspank_check_run(const char *runtime, const char *file,
 {
     int status = 0;
     *contract = (struct dtspank_contract){0};
-    char **argv = check_argv(runtime, file, overrides, words, script);
+    char **argv =
+        check_argv(runtime, "--contract", file, overrides, words, script);
     char *text = malloc(DT_CONTRACT_BYTES + 1);
     int rc = argv && text ? run_child(argv, deadline_ms, text, &status, err)
                           : dt_error_set(err, EX_OSERR, "out of memory");
@@ -317,6 +320,23 @@ int dtspank_check_run(const char *runtime, const char *file,
         return dt_error_prefix(err, "%s check", runtime);
     }
     return 0;
+}
+
+bool dtspank_check_outlives(const char *runtime, const char *file,
+                            const struct dtspank_overrides *overrides,
+                            int deadline_ms)
+{
+    struct dt_error err;
+    int status = 0;
+    char **argv =
+        check_argv(runtime, "--outlives", file, overrides, NULL, NULL);
+    char *text = malloc(DT_CONTRACT_BYTES + 1);
+    const bool outlives =
+        argv && text &&
+        run_child(argv, deadline_ms, text, &status, &err) == 0 && status == 0;
+    free(argv);
+    free(text);
+    return outlives;
 }
 
 /* `job` is "JOB.STEP". */

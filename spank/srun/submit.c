@@ -44,7 +44,7 @@ static struct {
     int command;    /* index in main_argv, if there is one component */
     struct dtspank_contract contract;
     char **words; /* as dtspank_argv_scan finds them */
-    bool ours[4]; /* variables of `kept` below, not the user's */
+    bool ours[6]; /* variables of `kept` below, not the user's */
 } submit;
 
 /* glibc passes main's arguments to constructors as well: this is the array that
@@ -118,6 +118,19 @@ static int find_overrides(const char *value, struct dtspank_overrides *found)
     return rc == 0 ? 0 : report_memory();
 }
 
+/* Adds --disttrain-set of argv, before Slurm reads it. Values that are not
+ * KEY=VALUE are left to the callback.
+ */
+static int scan_overrides(struct dtspank_overrides *found)
+{
+    int at = 1;
+    const char *text;
+    while ((text = dtspank_argv_next_set(main_argc, main_argv, &at)) != NULL)
+        if (strchr(text, '=') && dtspank_overrides_add(found, text) != 0)
+            return report_memory();
+    return 0;
+}
+
 /* Whether the config has been checked with the present overrides. */
 static bool is_checked(const char *value)
 {
@@ -163,21 +176,42 @@ enum kind {
     KINDS,
 };
 
-/* Variables of srun, and their values in each kind of step. NULL: srun's own.
+/* Variables of srun, sbatch and salloc, and their values in each kind of step.
+ * NULL: Slurm's own.
  */
 static const struct {
     const char *name, *value[KINDS];
 } kept[] = {
     {"SLURM_KILL_BAD_EXIT", {"1", "1", "0"}},
     {"SLURM_NO_KILL", {NULL, NULL, "set"}},
+    {"SBATCH_NO_KILL", {NULL, NULL, "set"}},
+    {"SALLOC_NO_KILL", {NULL, NULL, "set"}},
     {"SLURM_OOM_KILL_STEP", {NULL, "0", "0"}},
     {"SLURM_WAIT", {NULL, NULL, "0"}},
 };
 
 enum { KEPT = sizeof(kept) / sizeof(*kept) };
 
+static void set_kept(enum kind kind)
+{
+    for (int i = 0; i < KEPT; i++) {
+        const char *value = kept[i].value[kind];
+        if (value && !getenv(kept[i].name))
+            submit.ours[i] = setenv(kept[i].name, value, 1) == 0;
+    }
+}
+
+static void forget_kept(void)
+{
+    for (int i = 0; i < KEPT; i++) {
+        if (submit.ours[i])
+            unsetenv(kept[i].name);
+        submit.ours[i] = false;
+    }
+}
+
 /* Without the console nobody would end srun. */
-static void set_kept(void)
+static void set_kept_of_step(void)
 {
     if (getenv(DT_ENV_OUTLIVES) && !dtspank_console_follows()) {
         slurm_error("disttrain: warning: the output of the ranks does not pass "
@@ -185,16 +219,31 @@ static void set_kept(void)
                     "a node");
         unsetenv(DT_ENV_OUTLIVES);
     }
-    const enum kind kind = getenv(DT_ENV_OUTLIVES) ? OUTLIVING
-                           : getenv(DT_ENV_KEPT)   ? OF_KEEPERS
-                                                   : OF_RANKS;
-    for (int i = 0; i < KEPT; i++) {
-        const char *value = kept[i].value[kind];
-        if (value && !getenv(kept[i].name))
-            submit.ours[i] = setenv(kept[i].name, value, 1) == 0;
-    }
+    set_kept(getenv(DT_ENV_OUTLIVES) ? OUTLIVING
+             : getenv(DT_ENV_KEPT)   ? OF_KEEPERS
+                                     : OF_RANKS);
     if (!dtspank_console_follows())
         unsetenv(DT_ENV_KEPT);
+}
+
+/* In sbatch and salloc: Slurm ends a job with the first of its nodes, unless
+ * these are told otherwise before they read their variables. They do so before
+ * the options of the command line and after those of the script, so that
+ * nothing else of the job is known yet.
+ */
+static int set_kept_of_job(const char *value)
+{
+    struct dtspank_overrides sets = {0};
+    if (!is_active(value) || strcmp(value, DTSPANK_NO_FILE) == 0 ||
+        submit.runtime_error.text[0] != '\0')
+        return 0;
+    const int rc =
+        find_overrides(value, &sets) == 0 ? scan_overrides(&sets) : -1;
+    if (rc == 0 && dtspank_check_outlives(submit.conf.runtime, value, &sets,
+                                          CHECK_DEADLINE_MS))
+        set_kept(OUTLIVING);
+    dtspank_overrides_fini(&sets);
+    return rc;
 }
 
 static bool trains_natively(void)
@@ -217,7 +266,7 @@ static int set_srun_input(void)
         setenv("SLURM_MPI_TYPE", "pmix", 0);
     if (!dtspank_siteconf_off(&submit.conf, DTSPANK_CONSOLE))
         dtspank_console_prepare(main_argc, main_argv);
-    set_kept();
+    set_kept_of_step();
     return 0;
 }
 
@@ -349,20 +398,6 @@ static int check_early(void)
     return value && value[0] == '-' ? check_value(value) : 0;
 }
 
-/* Takes --disttrain-set from argv, before srun does. Values that are not
- * KEY=VALUE are left to the callback.
- */
-static int scan_overrides(void)
-{
-    int at = 1;
-    const char *text;
-    while ((text = dtspank_argv_next_set(main_argc, main_argv, &at)) != NULL)
-        if (strchr(text, '=') &&
-            dtspank_overrides_add(&submit.overrides, text) != 0)
-            return report_memory();
-    return 0;
-}
-
 /* srun reads its SLURM_* input right after this, before it has found out where
  * the command begins. dtspank_submit_option finds out whether the option really
  * was srun's.
@@ -377,7 +412,10 @@ int dtspank_submit_prepare(void)
         return -1;
     dtspank_argv_scan(main_argc, main_argv, &submit.argv, submit.words);
     if (!submit.in_srun)
-        return check_early();
+        return check_early() == 0
+                   ? set_kept_of_job(submit.argv.value ? submit.argv.value
+                                                       : submit.preset)
+                   : -1;
     if (submit.argv.value) {
         setenv(DTSPANK_PRESET, submit.argv.value, 1);
         submit.option = submit.argv.option;
@@ -385,7 +423,8 @@ int dtspank_submit_prepare(void)
     const char *value = getenv(DTSPANK_PRESET);
     if (!is_active(value) || value[0] == '\0')
         return 0;
-    int rc = check_value(value) == 0 && scan_overrides() == 0 &&
+    int rc = check_value(value) == 0 &&
+                     scan_overrides(&submit.overrides) == 0 &&
                      check_config(value, submit.words, NULL) == 0
                  ? set_srun_input()
                  : -1;
@@ -406,6 +445,11 @@ int dtspank_submit_option(const char *value)
     }
     if (value && check_value(value) != 0)
         return -1;
+    if (!submit.in_srun && !submit.argv.value) {
+        forget_kept();
+        if (set_kept_of_job(value) != 0)
+            return -1;
+    }
     if (is_active(value) && option > 0 && option < optind &&
         complete_argv(option, &err) != 0)
         return report_error(&err);
@@ -536,16 +580,16 @@ static int check_late(void)
                              submit.contract.srun_count);
 }
 
-/* srun has read its input for the last component: a step that is started inside
- * a task must not find variables that the user has not set. SLURM_MPI_TYPE
- * stays, because srun passes it to slurmstepd, even if it was an option.
+/* Slurm has read its input for the last component: a step that is started
+ * inside a task, or a job inside this one, must not find variables that the
+ * user has not set. SLURM_MPI_TYPE stays, because srun passes it to slurmstepd,
+ * even if it was an option.
  */
-static void forget_srun_input(void)
+static void forget_input(void)
 {
-    dtspank_apply_forget_input(&submit.contract);
-    for (int i = 0; i < KEPT; i++)
-        if (submit.ours[i])
-            unsetenv(kept[i].name);
+    if (submit.in_srun)
+        dtspank_apply_forget_input(&submit.contract);
+    forget_kept();
 }
 
 /* Whether the value is the config of the first component: as it was written, or
@@ -564,8 +608,8 @@ static bool is_committed(const char *value)
  */
 static int take_component(spank_t spank)
 {
-    if (submit.in_srun && submit.components == count_components())
-        forget_srun_input();
+    if (submit.components == count_components())
+        forget_input();
     bool has_file =
         is_active(submit.value) && strcmp(submit.value, DTSPANK_NO_FILE) != 0;
     if (submit.overrides.count > 0 && !has_file) {

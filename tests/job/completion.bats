@@ -53,7 +53,7 @@ expect() {
 }
 
 @test "options are those of the command" {
-    expect "disttrain check --" --allocation --contract --explain --help --keys --resolved --set --world
+    expect "disttrain check --" --allocation --contract --explain --help --keys --outlives --resolved --set --world
     expect "disttrain check --re" --resolved
     expect "disttrain sbatch --a" --array=
     [[ $(<.compopt) == "-o nospace" ]]

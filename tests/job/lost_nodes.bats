@@ -350,7 +350,7 @@ link() {
 # devcluster have one kernel, and tell nothing new. Slurm takes no comment here for
 # a job that has just lost a node.
 @test "when they come back without the script, the job ends all the same" {
-    batch boots "$TWO, spares: 1" --no-kill
+    batch boots "$TWO, spares: 1" --disttrain=boots.yaml
     cut_off n1
     dt_wait_for 40 eval '(($(losses boots | wc -l) == 20))'
     dt_devcluster boot n1

@@ -43,6 +43,7 @@ check_PROGRAMS += \
 	tests/unit/ckpt/test_safetensors_model \
 	tests/unit/cmd/test_cmd_check \
 	tests/unit/cmd/test_cmd_check_model \
+	tests/unit/cmd/test_cmd_contract \
 	tests/unit/cmd/test_cmd_explain \
 	tests/unit/cmd/test_cmd_export \
 	tests/unit/cmd/test_cmd_options \

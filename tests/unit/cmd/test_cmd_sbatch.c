@@ -80,9 +80,9 @@ static void the_script_of_a_run_with_restarts_runs_steps(void **state)
 static void spares_are_nodes_of_the_job(void **state)
 {
     (void)state;
-    write_file("t.yaml", LEAST
-               "launch: {nodes: 2, spares: 1, max_restarts: 3}\n"
-               "resume: auto\ntrain_batch_size: 4\n");
+    write_file("t.yaml",
+               LEAST "launch: {nodes: 2, spares: 1, max_restarts: 3}\n"
+                     "resume: auto\ntrain_batch_size: 4\n");
     assert_int_equal(RUN("t.yaml"), 0);
     assert_non_null(strstr(out, "#SBATCH --nodes=3\n"));
     /* three of four nodes have to divide the batch, then two of three */
@@ -91,6 +91,24 @@ static void spares_are_nodes_of_the_job(void **state)
     assert_int_equal(RUN("t.yaml", "--", "--nodes=3"), 0);
     assert_non_null(strstr(out, "#SBATCH --nodes=3\n"));
     assert_non_null(strstr(out, "/t.yaml -- --nodes=3\n"));
+}
+
+/* Where keepers end the job; a script that restarts steps has to end with it.
+ */
+static void a_job_that_outlives_its_nodes_is_not_killed_with_one(void **state)
+{
+    (void)state;
+    write_file("t.yaml", LEAST "launch: {nodes: 2, spares: 1}\n");
+    assert_int_equal(RUN("t.yaml"), 0);
+    assert_non_null(strstr(out, "#SBATCH --no-kill\n"));
+    assert_int_equal(RUN("t.yaml", "--", "--no-kill=off"), 0);
+    assert_null(strstr(out, "#SBATCH --no-kill\n"));
+    assert_non_null(strstr(out, "#SBATCH --no-kill=off\n"));
+    assert_int_equal(RUN("--set=launch.keeper=off",
+                         "--set=launch.max_restarts=1", "--set=resume=auto",
+                         "t.yaml"),
+                     0);
+    assert_null(strstr(out, "--no-kill"));
 }
 
 /* sbatch, its script and each srun in it read the same values. */
@@ -218,6 +236,7 @@ int main(void)
         cmocka_unit_test(the_script_merges_the_file_and_the_options),
         cmocka_unit_test(the_script_of_a_run_with_restarts_runs_steps),
         cmocka_unit_test(spares_are_nodes_of_the_job),
+        cmocka_unit_test(a_job_that_outlives_its_nodes_is_not_killed_with_one),
         cmocka_unit_test(overrides_are_part_of_the_script),
         cmocka_unit_test(jobs_of_an_array_share_no_directory),
         cmocka_unit_test(what_only_the_job_knows_is_no_part_of_its_name),

@@ -157,6 +157,10 @@ static void sbatch_is_refused_for_the_ranks_that_it_asks_for(void **state)
         {"", " -- -N2-4 --ntasks-per-node=4", 0},
         {"ntasks_per_node: 2", " -- -N4", 16},
         {"", " -- -n4 : -n2", 0},
+        {"nodes: 4, spares: 1", " -- -N5 --ntasks-per-node=1", 8},
+        {"nodes: 4, spares: 1", " -- -N5 -n5", 8},
+        {"nodes: 3, spares: 1", " -- -N4 -n4", 0},
+        {"nodes: 2, spares: 1, ntasks_per_node: 2", " -- -N3", 8},
     };
     (void)state;
     write_file("job.sh", "#!/bin/sh\n");

@@ -37,6 +37,8 @@ static int setup(void **state)
     dprintf(
         fd,
         "#!/bin/sh\n"
+        "[ \"$2\" != --outlives ] || case \"$*\" in\n"
+        "*launch.spares=1*|*' outlives --') exit 0;; *) exit 1; esac\n"
         "runs=train; [ \"$3\" != --allocation ] || shift 2\n"
         "sets=; while [ \"$3\" = --set ]; do\n"
         "sets=${sets:+$sets }$4; shift 2; done\n"
@@ -382,6 +384,69 @@ static int outlives_body(void)
     return 0;
 }
 
+/* sbatch reads its variables before the options of its command line, which are
+ * here those of the environment.
+ */
+static int outlives_job_body(void)
+{
+    EXPECT(is_set("SBATCH_NO_KILL", "set"));
+    EXPECT(is_set("SALLOC_NO_KILL", "set"));
+    EXPECT(dtspank_submit_option("outlives") == 0);
+    EXPECT(is_set("SBATCH_NO_KILL", "set"));
+    EXPECT(dtspank_submit_post_opt(NULL) == 0);
+    EXPECT(is_set("SBATCH_NO_KILL", NULL)); /* nor in the job */
+    EXPECT(is_set("SALLOC_NO_KILL", NULL));
+    EXPECT(is_set("SLURM_NO_KILL", NULL));
+    return 0;
+}
+
+/* But after the options of the script. */
+static int outlives_script_body(void)
+{
+    EXPECT(is_set("SBATCH_NO_KILL", NULL));
+    EXPECT(dtspank_submit_option("outlives") == 0);
+    EXPECT(is_set("SBATCH_NO_KILL", "set"));
+    EXPECT(dtspank_submit_option("c.yaml") == 0);
+    EXPECT(is_set("SBATCH_NO_KILL", NULL));
+    EXPECT(dtspank_submit_override("launch.spares=1") == 0);
+    EXPECT(dtspank_submit_option("c.yaml") == 0);
+    EXPECT(is_set("SBATCH_NO_KILL", "set"));
+    EXPECT(dtspank_submit_post_opt(NULL) == 0);
+    EXPECT(is_set("SBATCH_NO_KILL", NULL));
+    return 0;
+}
+
+static int users_no_kill_body(void)
+{
+    EXPECT(is_set("SBATCH_NO_KILL", "off"));
+    EXPECT(dtspank_submit_option("outlives") == 0);
+    EXPECT(dtspank_submit_post_opt(NULL) == 0);
+    EXPECT(is_set("SBATCH_NO_KILL", "off"));
+    return 0;
+}
+
+static int ends_job_body(void)
+{
+    EXPECT(is_set("SBATCH_NO_KILL", NULL));
+    EXPECT(dtspank_submit_option("c.yaml") == 0);
+    EXPECT(is_set("SBATCH_NO_KILL", NULL));
+    return 0;
+}
+
+static void a_job_stays_without_nodes_that_its_run_can_lose(void **state)
+{
+    (void)state;
+    run_case(S_CTX_ALLOCATOR, outlives_script_body);
+    setenv(DTSPANK_PRESET, "outlives", 1);
+    run_case(S_CTX_ALLOCATOR, outlives_job_body);
+    setenv("SBATCH_NO_KILL", "off", 1);
+    run_case(S_CTX_ALLOCATOR, users_no_kill_body);
+    unsetenv("SBATCH_NO_KILL");
+    setenv(DTSPANK_PRESET, "c.yaml", 1);
+    run_case(S_CTX_ALLOCATOR, ends_job_body);
+    unsetenv(DTSPANK_PRESET);
+}
+
 static int apart_body(void)
 {
     EXPECT(is_set("SLURM_NO_KILL", NULL));
@@ -683,6 +748,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(none_or_no_option_sets_nothing),
         cmocka_unit_test(sbatch_hands_on_only_the_absolute_path),
         cmocka_unit_test(srun_waits_for_no_lost_node_if_the_console_ends_it),
+        cmocka_unit_test(a_job_stays_without_nodes_that_its_run_can_lose),
         cmocka_unit_test(only_a_step_of_keepers_survives_that_memory_runs_out),
         cmocka_unit_test(variables_for_srun_are_removed_after_use),
         cmocka_unit_test(a_nested_submission_forgets_the_outer_task),
