@@ -45,7 +45,7 @@ during() {
     (($(step) > before)) || failed=1
 }
 
-# shellcheck disable=SC2317
+# shellcheck disable=SC2317,SC2329
 fill() {
     cat /dev/zero >disk/full 2>/dev/null
 }

@@ -34,6 +34,12 @@ teardown_file() {
         cmp - "$WORK/sum"
 }
 
+# raised LINE: whether a rule's reward has become larger, by more than chance.
+raised() {
+    [[ $1 =~ ^"reward by the rule: 0."([0-9]+)" at first, 0."([0-9]+)" at the end"$ ]]
+    ((10#${BASH_REMATCH[2]} >= 10#${BASH_REMATCH[1]} + 5))
+}
+
 @test "--align trains on pairs of its answers, and with a rule alone" {
     run -1 "$DT_SRCDIR/contrib/vlm" "$WORK/none" --align
     [[ $output == "vlm: $WORK/none: first vlm $WORK/none" ]]
@@ -43,12 +49,6 @@ teardown_file() {
     [[ $output =~ "preferred by the reward model: "([0-9]+)\.[0-9]" %, by dpo: "([0-9]+)\.[0-9]" %" ]]
     ((BASH_REMATCH[1] >= 60 && BASH_REMATCH[2] >= 60)) # by chance: 50
     raised "${lines[-1]}"
-}
-
-# raised LINE: whether a rule's reward has become larger, by more than chance.
-raised() {
-    [[ $1 =~ ^"reward by the rule: 0."([0-9]+)" at first, 0."([0-9]+)" at the end"$ ]]
-    ((10#${BASH_REMATCH[2]} >= 10#${BASH_REMATCH[1]} + 5))
 }
 
 @test "two ranks learn from a rule as one does, with equal tokens" {
