@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,6 +127,11 @@ static int train(struct dt_conf *conf, struct dt_launch *launch)
     return 0;
 }
 
+/* A thread of the run may still wait for a disk, and then read the
+ * configuration: it is freed when the process ends.
+ */
+static _Atomic(struct dt_conf *) kept;
+
 static int load_and_train(const char *path, char **argv)
 {
     struct dt_conf_problems problems = {0}, warnings = {0};
@@ -157,7 +163,7 @@ static int load_and_train(const char *path, char **argv)
                     path);
     }
     dt_launch_destroy(launch);
-    dt_conf_destroy(conf);
+    atomic_store(&kept, conf);
     dt_conf_problems_fini(&problems);
     dt_conf_problems_fini(&warnings);
     return status;

@@ -5,14 +5,15 @@
 # Usage: keeper.sh [--rounds N] [--steps N] [--tokens N] STRATEGY|start...
 #
 # For each STRATEGY (ddp, zero2, zero3): seconds of CPU time of a step of both
-# ranks and their keepers, with launch.keeper on and off by turns. A GPT-2 of 29
-# million parameters, one row of --tokens (512) a rank, one thread each: weights
-# and moments are larger than caches, as those of large models are, so what
-# memory that outlives the ranks costs is seen. `start`: seconds from srun to
-# the end of the first step of a model with next to no work, 4 ranks. The first
-# two steps do not count. Prints medians, and that of what "on" took in
-# percent of "off" in the same turn. Needs root, and a machine that is idle: the
-# CPU time of a step differs by a tenth where other programs use the caches.
+# ranks and their keepers, with launch.keeper on and off by turns, the lower
+# quartile of the --steps (24) of a turn. A GPT-2 of 29 million parameters, one
+# row of --tokens (512) a rank, one thread each: weights and moments are larger
+# than caches, as those of large models are, so what memory that outlives the
+# ranks costs is seen. `start`: seconds from srun to the end of the first step of
+# a model with next to no work, 4 ranks. The first two steps do not count. Prints
+# medians, and that of what "on" took in percent of "off" in the same turn. Needs
+# root, and a machine that is idle: the CPU time of a step differs by a tenth
+# where other programs use the caches.
 
 set -euo pipefail
 
@@ -20,7 +21,7 @@ set -euo pipefail
 . "$(dirname "$0")/common.bash"
 
 row_tokens=512
-parse "--rounds --steps --tokens" --tokens "$row_tokens" "$@"
+parse "--rounds --steps --tokens" --steps 24 --tokens "$row_tokens" "$@"
 
 config() { # config STRATEGY on|off
     cat >c.yaml <<END
@@ -36,15 +37,33 @@ launch: {keeper: $2}
 END
 }
 
-# Ticks that all processes of the step have used.
+# Nanoseconds of CPU time that all threads of the step have used.
 used() {
-    local pid sum=0 fields
+    local pid of sum=0
     for pid in $(pgrep -x 'disttrain(-keep)?'); do
         [[ /proc/$pid/cwd -ef $work ]] || continue
-        read -ra fields < <(sed 's/.*) //' "/proc/$pid/stat") || continue
-        sum=$((sum + fields[11] + fields[12]))
+        for of in "/proc/$pid/task/"*/schedstat; do
+            read -r of _ <"$of" && sum=$((sum + of))
+        done
     done 2>/dev/null
     echo "$sum"
+}
+
+# cpu STRATEGY on|off: prints CPU seconds of a step, the lower quartile: what
+# other programs do to caches and clocks only adds to it.
+cpu() {
+    local line
+    config "$@"
+    : >log
+    cluster_run srun -N2 --ntasks-per-node=1 --disttrain=c.yaml >log 2>&1 &
+    run=$!
+    tail -f --pid="$run" log | while read -r line; do
+        [[ $line != "step "* ]] || used
+    done | awk -v steps="$steps" 'NR > 2 && NR <= steps + 2 {
+            print ($1 - last) / 1e9 } { last = $1 }' | sort -g |
+        awk '{ v[NR] = $1 } END { if (NR < 4) exit 1; print v[int(NR / 4)] }' ||
+        { tail log >&2 && return 1; }
+    wait "$run"
 }
 
 # Waits for a step in the log.
@@ -53,22 +72,6 @@ await() {
         kill -0 "$run" || { tail log >&2 && return 1; }
         sleep 0.01
     done
-}
-
-# cpu STRATEGY on|off: prints CPU seconds of a step.
-cpu() {
-    local before after run
-    config "$@"
-    rm -f log
-    cluster_run srun -N2 --ntasks-per-node=1 --disttrain=c.yaml >log 2>&1 &
-    run=$!
-    await 2
-    before=$(used)
-    await $((steps + 2))
-    after=$(used)
-    wait "$run"
-    awk -v ticks=$((after - before)) -v hz="$(getconf CLK_TCK)" \
-        -v steps="$steps" 'BEGIN { print ticks / hz / steps }'
 }
 
 # start on|off: prints seconds to the first step.
