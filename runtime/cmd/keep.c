@@ -56,7 +56,13 @@ static const double SILENCE_S = 20;
 /* From the first answer of a kernel to that of slurmd. */
 static const double BOOT_S = 300;
 
-/* A job that was cancelled ends already. */
+/* In which Slurm finds nodes down (SlurmdTimeout), at many a site. */
+static const double DOWN_S = 3600;
+
+/* A job that was cancelled ends already. One that is short of nodes goes back
+ * into the queue as Slurm itself would put it there (sbatch --requeue), were it
+ * not for --no-kill.
+ */
 static void end_job(const struct dt_keeper_end *end)
 {
     struct dt_requeue facts;
@@ -64,7 +70,8 @@ static void end_job(const struct dt_keeper_end *end)
     char why[160];
     dt_requeue_read(&facts);
     facts.status = end->status;
-    facts.late = end->late;
+    facts.late = end->late || end->short_of_nodes;
+    facts.allowed |= end->short_of_nodes;
     facts.seconds = end->seconds;
     snprintf(why, sizeof(why),
              "the node of srun is lost, and the step has ended with status %d",
@@ -97,6 +104,7 @@ static int keep(struct dt_keeper_options *options, const struct dt_conf *conf)
     options->outage_s = dt_job_outage(conf, options->replaces);
     options->silence_s = fmax(SILENCE_S, options->outage_s);
     options->boot_s = BOOT_S;
+    options->down_s = DOWN_S;
     options->srun_node = getenv(DT_ENV_SRUN_NODE);
     options->srun_address = getenv("SLURM_LAUNCH_NODE_IPADDR");
     options->srun_port = port ? atoi(port) : 0;

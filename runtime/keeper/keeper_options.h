@@ -9,8 +9,9 @@ enum { DT_KEEPER_BEAT_MS = 1000 };
 
 /* How a step has ended, for its job. */
 struct dt_keeper_end {
-    int status; /* as a shell has it */
-    bool late;  /* options->last_signal came first */
+    int status;          /* as a shell has it */
+    bool late;           /* options->last_signal came first */
+    bool short_of_nodes; /* too few were left, and nobody had asked for it */
     double seconds;
 };
 
@@ -30,11 +31,14 @@ struct dt_keeper_options {
      * the job there; NULL: it cannot be asked.
      */
     bool (*is_left_out)(const char *node);
-    /* Ends the job for srun, whose node is lost: the step has ended. */
+    /* Ends the job for srun, whose node is lost: the step has ended, and no
+     * part of it goes on.
+     */
     void (*end_job)(const struct dt_keeper_end *end);
     int last_signal;  /* it is sent before the time limit; 0: none */
     double silence_s; /* of srun's host, at least, before the job is ended */
-    double boot_s;    /* in which Slurm finds that the host has booted */
+    double boot_s;    /* in which Slurm finds that the host has booted, */
+    double down_s;    /* or that lost nodes are down */
     const char *srun_node;    /* NULL: none of a job */
     const char *srun_address; /* of that host; NULL: not known */
     int srun_port;            /* where srun listens; 0: not known */

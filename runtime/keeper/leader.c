@@ -30,7 +30,7 @@
 enum {
     DRAIN_S = 2,
     SHRINK_S = 60,
-    BOOT_LOOK_S = 2, /* between two questions to Slurm */
+    LOOK_S = 2, /* between two questions to Slurm */
     MISSING_BYTES = 512,
     ERRANDS = 2,
 };
@@ -452,25 +452,54 @@ static bool lost_script(const struct dt_leader *l)
         if (!gone || now - begin >= o->boot_s)
             return false;
         heard = now;
-        dt_clock_sleep(BOOT_LOOK_S);
+        dt_clock_sleep(LOOK_S);
     }
+}
+
+/* Whether a keeper that is lost goes on nowhere: nobody listens for it on its
+ * host, or nothing answers there and Slurm has taken it out of the job.
+ */
+static bool is_gone(const struct dt_leader *l, int id)
+{
+    const struct dt_wire_row *row = &l->roster.rows[id];
+    const enum dt_answer answer = dt_host_ask(row->address, row->hello.port);
+    return answer == DT_ANSWER_REFUSED ||
+           (answer == DT_ANSWER_SILENCE && l->options->is_left_out &&
+            l->options->is_left_out(l->roster.hosts[id]));
+}
+
+/* Whether this is the last part of the step: no keeper that it has lost can be
+ * in another one. Waits for Slurm to find their nodes down.
+ */
+static bool is_last_part(const struct dt_leader *l)
+{
+    const double until = dt_clock_now() + l->options->down_s;
+    for (int i = 0; i < l->roster.count; i++)
+        while (!dt_roster_has(&l->roster, i) && !is_gone(l, i)) {
+            if (dt_clock_now() >= until)
+                return false;
+            dt_clock_sleep(LOOK_S);
+        }
+    return true;
 }
 
 /* Who looks for a leader meanwhile looks on. */
 void dt_leader_end_job(struct dt_leader *l, struct dt_keeper_end *end)
 {
     const struct dt_keeper_options *options = l->options;
-    const int status = l->verdict.cause.status;
-    const bool decides = l->ends || dt_agree_is_whole(&l->roster) ||
-                         dt_agree_quorum(&l->roster) == DT_QUORUM_MORE;
-    if (!l->told)
+    const int status = l->aside ? EX_UNAVAILABLE << 8 : l->verdict.cause.status;
+    const bool decides =
+        l->told && (l->ends || dt_agree_is_whole(&l->roster) ||
+                    dt_agree_quorum(&l->roster) == DT_QUORUM_MORE);
+    if (!l->told && !l->aside)
         return;
     dt_guests_close(&l->guests);
-    if (!options->end_job || !lost_script(l) || !decides)
+    if (!options->end_job || !lost_script(l) || (!decides && !is_last_part(l)))
         return;
     await_shrink(l);
     end->status =
         WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    end->short_of_nodes = l->short_of_nodes && !l->verdict.asked;
     options->end_job(end);
 }
 

@@ -66,8 +66,10 @@ struct dt_leader {
     int shrinks;             /* for the n-th time since the last loss; */
     double shrink_at;        /* again then, if it has failed; or INFINITY */
     int gone_all;            /* nodes lost so far */
-    bool told;      /* the end to all, and not only to this part of the step */
-    bool srun_gone; /* before anybody told it the end */
+    bool told;               /* the end to all, */
+    bool aside;              /* or only to this part of the step */
+    bool short_of_nodes;     /* which were too few for another life */
+    bool srun_gone;          /* before anybody told it the end */
     struct dt_verdict verdict;
 };
 
@@ -100,8 +102,9 @@ void dt_leader_serve(struct dt_leader *leader, const struct pollfd *fds);
 /* Waits until the last messages are sent, for a second or two. */
 void dt_leader_drain(struct dt_leader *leader);
 
-/* Ends the job after the step if srun was lost, its leader was one for all and
- * nobody else ends it. Fills in the status. May wait for minutes.
+/* Ends the job after the step if srun was lost, no other part of the step goes
+ * on and nobody else ends it. Fills in how the step has ended. May wait for
+ * options->down_s.
  */
 void dt_leader_end_job(struct dt_leader *leader, struct dt_keeper_end *end);
 

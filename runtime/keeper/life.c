@@ -213,6 +213,7 @@ static void end_without(struct dt_leader *l)
             "allows no smaller number: launch.max_restarts or "
             "launch.max_requeues starts another step\n",
             l->lost);
+    l->short_of_nodes = true;
     end_step(l, &cause);
 }
 

@@ -369,6 +369,19 @@ link() {
     dt_run scancel "$job"
 }
 
+# As Slurm itself would do it, did it not keep the job for its other parts.
+@test "the last part of a step, which is too small, puts the job back" {
+    batch last "$TWO, spares: 1" --disttrain=last.yaml
+    cut_off n1
+    cut_off n2
+    # of two keepers there, the one that does not lead ends
+    dt_wait_for 60 eval '(($(dt_run --node n3 pgrep -c -x disttrain-keep) == 1))'
+    job_is JobState=RUNNING Restarts=0
+    dt_run scontrol update NodeName=n[1-2] State=down Reason=lost
+    dt_wait_for 60 job_is Restarts=1
+    dt_run scancel "$job"
+}
+
 # step_is NODES LIMIT: whether squeue lists a step there with this time limit.
 step_is() {
     [[ $(dt_run squeue --noheader --steps --jobs="$job" --format='%N %l') == \

@@ -26,10 +26,12 @@ static char gone[PATH_MAX];
 static char booted[PATH_MAX]; /* it has booted */
 static enum dt_answer before; /* of srun, when the step ends */
 static int asked;
+static enum dt_answer of_keepers; /* where lost ones have listened */
 
 enum dt_answer dt_host_ask(const char *address, unsigned port)
 {
-    assert_string_equal(address, "10.0.0.1");
+    if (strcmp(address, "10.0.0.1") != 0)
+        return of_keepers;
     assert_int_equal(port, 77);
     return asked++ == 0                ? before
            : access(booted, F_OK) == 0 ? DT_ANSWER_REFUSED
@@ -48,7 +50,8 @@ static char job_end[PATH_MAX];
 static void end_job(const struct dt_keeper_end *end)
 {
     FILE *file = fopen(job_end, "a");
-    fprintf(file, "%d%s.", end->status, end->late ? " late" : "");
+    fprintf(file, "%d%s%s.", end->status, end->late ? " late" : "",
+            end->short_of_nodes ? " short" : "");
     fclose(file);
     assert_in_range((int)(end->seconds * 10), 0, 600);
 }
@@ -166,7 +169,7 @@ static void without_srun_the_last_leader_ends_the_job(void **state)
     lose(0);
     end_step();
     expect((int[]){SIGKILL, UNAVAILABLE, UNAVAILABLE});
-    assert_string_equal(read_job_end(), "69.");
+    assert_string_equal(read_job_end(), "69 short.");
 }
 
 static int left_in; /* how often Slurm still has the host in the job */
@@ -264,10 +267,15 @@ static void half_that_is_told_to_end_ends_the_job(void **state)
     assert_string_equal(read_job_end(), "75.");
 }
 
+static bool (*of_slurm)(const char *node);
+static double down_s;
+
 /* Starts three nodes, of which n2 alone is left. */
 static void leave_one(const char *dir)
 {
     open_srun(3, dir);
+    scene.options.is_left_out = of_slurm;
+    scene.options.down_s = down_s;
     scene.options.beat_ms = 300;
     scene.options.outage_s = 1.5;
     start_step(3);
@@ -285,6 +293,7 @@ static void a_part_that_steps_aside_leaves_the_job(void **state)
 {
     (void)state;
     silent = true;
+    of_keepers = DT_ANSWER_SILENCE;
     leave_one("aside");
     assert_string_equal(read_job_end(), "");
     open_srun(2, "file");
@@ -296,6 +305,44 @@ static void a_part_that_steps_aside_leaves_the_job(void **state)
         "file",
         1);
     assert_string_equal(read_job_end(), "");
+}
+
+static int asked_for; /* how often Slurm was asked of n1 */
+
+static bool is_n1_left_out_later(const char *node)
+{
+    return strcmp(node, "n3") == 0 || asked_for++ > 0;
+}
+
+/* Slurm finds their nodes down, or their hosts are there without keepers. */
+static void the_last_part_of_a_step_ends_the_job(void **state)
+{
+    static const struct {
+        const char *dir, *want;
+        enum dt_answer answer;
+        bool down;
+        double down_s;
+    } cases[] = {
+        {"gone", "69 short.", DT_ANSWER_REFUSED, false, 0},
+        {"down", "69 short.", DT_ANSWER_SILENCE, true, 60},
+        {"up", "", DT_ANSWER_SILENCE, true, 0},
+        {"alive", "", DT_ANSWER_OPEN, true, 0},
+        {"unknown", "", DT_ANSWER_SILENCE, false, 0},
+    };
+    (void)state;
+    silent = true;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        of_keepers = cases[i].answer;
+        asked_for = 0;
+        of_slurm = cases[i].down ? is_n1_left_out_later : NULL;
+        down_s = cases[i].down_s;
+        leave_one(cases[i].dir);
+        if (strcmp(read_job_end(), cases[i].want) != 0)
+            fail_msg("%s: %s", cases[i].dir, read_job_end());
+    }
+    of_keepers = DT_ANSWER_SILENCE;
+    of_slurm = NULL;
+    down_s = 0;
 }
 
 /* The job has other steps there, for example. One that has never answered may
@@ -414,6 +461,7 @@ int main(void)
         cmocka_unit_test(the_signal_before_the_limit_is_told),
         cmocka_unit_test(half_that_is_told_to_end_ends_the_job),
         cmocka_unit_test(a_part_that_steps_aside_leaves_the_job),
+        cmocka_unit_test(the_last_part_of_a_step_ends_the_job),
         cmocka_unit_test(srun_may_be_on_a_node_of_others),
         cmocka_unit_test(a_step_whose_srun_comes_back_ends_as_it_has_ended),
     };
