@@ -81,8 +81,26 @@ static bool computes(const char *name)
     return strcmp(name, "train") == 0 || strcmp(name, "generate") == 0;
 }
 
+/* Whether this program began with SIGHUP ignored, as below nohup. UCX, which
+ * some builds of PMIx load, takes that signal before main, so this is found out
+ * before any library begins.
+ */
+static bool ignores_hangup;
+
+static void look_at_hangup(void)
+{
+    struct sigaction now;
+    ignores_hangup =
+        sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+__attribute__((section(".preinit_array"),
+               used)) static void (*const at_first)(void) = look_at_hangup;
+
 int main(int argc, char **argv)
 {
+    if (ignores_hangup)
+        signal(SIGHUP, SIG_IGN);
     /* A process that ignores SIGCHLD is not told how its children end, and it
      * may have inherited that.
      */

@@ -64,7 +64,12 @@ endif
 endif
 
 # Programs that tests run; they are not tests themselves.
-noinst_PROGRAMS += tests/job/comm_probe tests/job/tensors
+noinst_PROGRAMS += tests/job/comm_probe tests/job/takes_hangup.so \
+	tests/job/tensors
+tests_job_takes_hangup_so_SOURCES = tests/job/takes_hangup.c
+tests_job_takes_hangup_so_CFLAGS = $(DT_CFLAGS) -fPIC
+tests_job_takes_hangup_so_LDADD =
+tests_job_takes_hangup_so_LINK = $(CC) -shared -o $@
 if HAVE_PMIX
 noinst_PROGRAMS += tests/job/pmix_ring
 tests_job_pmix_ring_LDADD = $(PMIX_LIBS)

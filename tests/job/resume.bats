@@ -277,8 +277,11 @@ signalled() {
         grep -q 'stopped by a signal after step 2' log
         [[ -e signal.out/checkpoints/checkpoint-2/model.safetensors ]]
     done
-    run -0 signalled HUP --ignore-signal=HUP
-    [[ $output == 0 && -e signal.out/checkpoints/checkpoint-4 ]]
+    for name in '' takes_hangup.so; do
+        LD_PRELOAD=${name:+$DT_BUILDDIR/tests/job/$name} \
+            run -0 signalled HUP --ignore-signal=HUP
+        [[ $output == 0 && -e signal.out/checkpoints/checkpoint-4 ]]
+    done
 }
 
 @test "checkpoint.save_dtype and max_shard_size: files, and the same resume" {
