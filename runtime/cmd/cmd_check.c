@@ -47,8 +47,8 @@ static const struct dt_option table[] = {
      "or of salloc",
      DT_INTO(struct options, script), .needs = "contract"},
     {"outlives", NULL,
-     "print nothing, and say with the exit status whether the run goes on "
-     "without nodes that it loses",
+     "say with the exit status whether the run goes on without nodes that it "
+     "loses",
      DT_INTO(struct options, outlives), .excludes = "contract"},
     {"explain", "KEY",
      "print what a key means, or the keys of a section, or what becomes of "
@@ -331,12 +331,10 @@ static int check_file(const struct options *options)
 }
 
 /* Asked before sbatch and salloc know their options, so that sizes cannot be
- * compared yet: mistakes are left to --contract.
+ * compared yet.
  */
 static int check_outlives(const char *file)
 {
-    if (!freopen("/dev/null", "w", stderr))
-        return EX_OSERR;
     dt_promise_begin(true);
     struct dt_conf *conf = dt_cmd_load("check", file, true);
     dt_promise_end();
@@ -418,7 +416,7 @@ int dt_cmd_check(int argc, char **argv)
         status = explain_key(options.explain);
     if (options.explain && options.file && status == EX_OK)
         status = explain_value(options.explain, options.file);
-    else if (options.outlives)
+    else if (options.outlives && options.file)
         status = check_outlives(options.file);
     else if (options.file && !options.explain)
         status = check_file(&options);

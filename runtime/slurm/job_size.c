@@ -522,16 +522,17 @@ long dt_world_srun(const struct dt_conf *conf,
 
 long dt_world_job(const struct dt_conf *conf, const struct dt_slurm_size *size)
 {
-    const long nodes = size->one_node ? 1 : size->nodes, ranks = size->ranks;
-    long each = size->ranks_per_node;
-    if (each == 0)
-        each = conf->launch.ntasks_per_node;
-    if (ranks > 0 && nodes > 0 && ranks % nodes == 0)
-        each = ranks / nodes;
-    if (ranks == 0 && size->unclear_ranks)
-        return 0;
-    return without_spares(ranks > 0 ? ranks : nodes * each, conf->launch.spares,
-                          each);
+    const long spares = conf->launch.spares, ranks = size->ranks;
+    const long nodes = size->one_node ? 1 : size->nodes;
+    long each = size->ranks_per_node ? size->ranks_per_node
+                                     : conf->launch.ntasks_per_node;
+    if (ranks == 0)
+        return size->unclear_ranks ? 0
+                                   : without_spares(nodes * each, spares, each);
+    const long on = nodes > 0 ? nodes : conf->launch.nodes + spares;
+    if (on > 0 && ranks % on == 0)
+        each = ranks / on;
+    return without_spares(ranks, spares, each);
 }
 
 long dt_world_script(const struct dt_conf *conf,

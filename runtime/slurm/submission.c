@@ -497,12 +497,14 @@ int dt_submission_print(struct dt_conf *conf, const char *file,
                         .out = open_memstream(&text, &bytes)};
     if (!p.out)
         return EX_OSERR;
+    p.job = find_job(script, words, job, &p.size);
+    const long nodes = conf->launch.nodes + conf->launch.spares;
     if (conf->launch.spares > 0 &&
-        (script || (p.keeps && dt_job_outlives(conf)))) {
-        step.launch.nodes += conf->launch.spares;
+        (script || (p.keeps && dt_job_outlives(conf)) ||
+         p.size.nodes == nodes)) { /* of other commands in the job, too */
+        step.launch.nodes = nodes;
         p.nodes = "nodes with launch.spares";
     }
-    p.job = find_job(script, words, job, &p.size);
     if (p.job)
         check_allocation(&p);
     if (p.size.array_together && dt_submission_shared(conf))

@@ -132,8 +132,22 @@ static const char *const alone[] = {
     "whole",
     "x11",
 };
-#define ALONE "EHOQVXZhlsuv" /* short ones without a value ... */
-#define SAME_WORD "IKk"      /* ... or with one in the same word */
+#define ALONE "EHOQVXZhlsuv"   /* short ones without a value, */
+#define ALONE_SBATCH "W" ALONE /* also that to wait for the job, */
+#define SAME_WORD "IKk"        /* or with one in the same word */
+
+static bool is_sbatch(char **argv)
+{
+    return strcmp(dt_str_base_name(argv[0]), "sbatch") == 0;
+}
+
+/* The length of the word of short options, up to the first that may have a
+ * value.
+ */
+static size_t skip_alone(char **argv, const char *word)
+{
+    return 1 + strspn(word + 1, is_sbatch(argv) ? ALONE_SBATCH : ALONE);
+}
 
 /* Whether the long option `word` (without "--") can stand for `name`. */
 static bool abbreviates(const char *word, const char *name)
@@ -142,10 +156,10 @@ static bool abbreviates(const char *word, const char *name)
     return len > 0 && strncmp(word, name, len) == 0;
 }
 
-static bool stands_alone(const char *name)
+static bool stands_alone(char **argv, const char *name)
 {
     if (strcmp(name, "wait") == 0) /* no abbreviation */
-        return false;
+        return is_sbatch(argv);
     for (size_t i = 0; i < sizeof(alone) / sizeof(*alone); i++)
         if (abbreviates(name, alone[i]))
             return true;
@@ -162,11 +176,11 @@ static bool takes_next(char **argv, int i, bool *sure)
     const char *word = argv[i];
     const char *next = argv[i + 1];
     if (word[1] != '-') {
-        size_t last = 1 + strspn(word + 1, ALONE);
+        size_t last = skip_alone(argv, word);
         return word[last] != '\0' && strchr(SAME_WORD, word[last]) == NULL &&
                word[last + 1] == '\0';
     }
-    if (strchr(word, '=') || stands_alone(word + 2))
+    if (strchr(word, '=') || stands_alone(argv, word + 2))
         return false;
     if (is_option(word) || is_set_option(word))
         return true;
@@ -195,7 +209,7 @@ int dtspank_argv_command(int argc, char **argv)
 const char *dtspank_argv_script(int argc, char **argv, int command)
 {
     static char input[32];
-    if (argc == 0 || strcmp(dt_str_base_name(argv[0]), "sbatch") != 0)
+    if (argc == 0 || !is_sbatch(argv))
         return "";
     if (command < argc)
         return argv[command];
@@ -282,7 +296,7 @@ bool dtspank_argv_has(int end, char **argv, char letter, const char *name)
     for (int i = 1; i < end; i += takes_next(argv, i, &sure) ? 2 : 1) {
         if (argv[i][1] == '-' && abbreviates(argv[i] + 2, name))
             return true;
-        size_t len = 1 + strspn(argv[i] + 1, ALONE);
+        size_t len = skip_alone(argv, argv[i]);
         if (argv[i][1] != '-' && letter &&
             (argv[i][len] == letter || memchr(argv[i] + 1, letter, len - 1)))
             return true;

@@ -179,8 +179,8 @@ int dtspank_check_run(const char *runtime, const char *file,
                       struct dtspank_contract *contract, struct dt_error *err);
 
 /* Runs `RUNTIME check --outlives FILE`: whether the run goes on without nodes
- * that it loses. Whatever is wrong with the file is no: dtspank_check_run says
- * it later.
+ * that it loses. Whatever is wrong with the file, or no answer within
+ * deadline_ms, is no, and says nothing: dtspank_check_run does later.
  */
 bool dtspank_check_outlives(const char *runtime, const char *file,
                             const struct dtspank_overrides *overrides,

@@ -34,10 +34,11 @@ int64_t dtspank_now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Starts argv with no input, its stdout on out_fd, and default signal handling:
- * srun has blocked or caught most signals by now. Returns 0 or an errno.
+/* Starts argv with no input, its stdout on out_fd, its stderr ours unless it is
+ * to be quiet, and default signal handling: srun has blocked or caught most
+ * signals by now. Returns 0 or an errno.
  */
-static int spawn_child(char *const argv[], int out_fd, pid_t *pid)
+static int spawn_child(char *const argv[], int out_fd, bool quiet, pid_t *pid)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
@@ -49,6 +50,9 @@ static int spawn_child(char *const argv[], int out_fd, pid_t *pid)
     posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null",
                                      O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&files, out_fd, STDOUT_FILENO);
+    if (quiet)
+        posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null",
+                                         O_WRONLY, 0);
     posix_spawnattr_init(&attr);
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setsigdefault(&attr, &all);
@@ -137,17 +141,18 @@ static int refuse_runtime(int error, struct dt_error *err)
                         strerror(error), host);
 }
 
-/* Runs argv to its end, with its stdout in text and its wait status in *status.
+/* Runs argv to its end, quietly or not, with its stdout in text and its wait
+ * status in *status.
  */
-static int run_child(char *const argv[], int deadline_ms, char *text,
-                     int *status, struct dt_error *err)
+static int run_child(char *const argv[], bool quiet, int deadline_ms,
+                     char *text, int *status, struct dt_error *err)
 {
     int64_t deadline = dtspank_now_ms() + deadline_ms;
     int fd[2];
     pid_t pid;
     if (pipe2(fd, O_CLOEXEC) != 0)
         return dt_error_set(err, EX_OSERR, "pipe: %s", strerror(errno));
-    int rc = spawn_child(argv, fd[1], &pid);
+    int rc = spawn_child(argv, fd[1], quiet, &pid);
     close(fd[1]);
     if (rc != 0) {
         close(fd[0]);
@@ -301,8 +306,9 @@ int dtspank_check_run(const char *runtime, const char *file,
     char **argv =
         check_argv(runtime, "--contract", file, overrides, words, script);
     char *text = malloc(DT_CONTRACT_BYTES + 1);
-    int rc = argv && text ? run_child(argv, deadline_ms, text, &status, err)
-                          : dt_error_set(err, EX_OSERR, "out of memory");
+    int rc = argv && text
+                 ? run_child(argv, false, deadline_ms, text, &status, err)
+                 : dt_error_set(err, EX_OSERR, "out of memory");
     free(argv);
     if (rc == 0 && WIFSIGNALED(status))
         rc = dt_error_set(err, EX_SOFTWARE, "killed by signal %d",
@@ -333,7 +339,8 @@ bool dtspank_check_outlives(const char *runtime, const char *file,
     char *text = malloc(DT_CONTRACT_BYTES + 1);
     const bool outlives =
         argv && text &&
-        run_child(argv, deadline_ms, text, &status, &err) == 0 && status == 0;
+        run_child(argv, true, deadline_ms, text, &status, &err) == 0 &&
+        status == 0;
     free(argv);
     free(text);
     return outlives;
@@ -348,7 +355,7 @@ static int ask_doctor(const char *runtime, const char *job,
     int64_t deadline = dtspank_now_ms() + PREFLIGHT_MS;
     int status = 0;
     pid_t pid;
-    int rc = spawn_child(argv, STDERR_FILENO, &pid);
+    int rc = spawn_child(argv, STDERR_FILENO, false, &pid);
     if (rc != 0)
         return dt_error_set(err, EX_UNAVAILABLE, "%s: %s", runtime,
                             strerror(rc));

@@ -24,6 +24,7 @@
 
 enum {
     CHECK_DEADLINE_MS = 60000,
+    ASK_DEADLINE_MS = 5000, /* the check comes later, and says what is wrong */
 };
 
 static struct {
@@ -44,7 +45,8 @@ static struct {
     int command;    /* index in main_argv, if there is one component */
     struct dtspank_contract contract;
     char **words; /* as dtspank_argv_scan finds them */
-    bool ours[6]; /* variables of `kept` below, not the user's */
+    bool ours[4]; /* variables of `kept` below, not the user's, */
+    bool jobs[2]; /* and of `no_kill` */
 } submit;
 
 /* glibc passes main's arguments to constructors as well: this is the array that
@@ -176,42 +178,21 @@ enum kind {
     KINDS,
 };
 
-/* Variables of srun, sbatch and salloc, and their values in each kind of step.
- * NULL: Slurm's own.
+/* Variables of srun, and their values in each kind of step. NULL: srun's own.
  */
 static const struct {
     const char *name, *value[KINDS];
 } kept[] = {
     {"SLURM_KILL_BAD_EXIT", {"1", "1", "0"}},
     {"SLURM_NO_KILL", {NULL, NULL, "set"}},
-    {"SBATCH_NO_KILL", {NULL, NULL, "set"}},
-    {"SALLOC_NO_KILL", {NULL, NULL, "set"}},
     {"SLURM_OOM_KILL_STEP", {NULL, "0", "0"}},
     {"SLURM_WAIT", {NULL, NULL, "0"}},
 };
 
 enum { KEPT = sizeof(kept) / sizeof(*kept) };
 
-static void set_kept(enum kind kind)
-{
-    for (int i = 0; i < KEPT; i++) {
-        const char *value = kept[i].value[kind];
-        if (value && !getenv(kept[i].name))
-            submit.ours[i] = setenv(kept[i].name, value, 1) == 0;
-    }
-}
-
-static void forget_kept(void)
-{
-    for (int i = 0; i < KEPT; i++) {
-        if (submit.ours[i])
-            unsetenv(kept[i].name);
-        submit.ours[i] = false;
-    }
-}
-
 /* Without the console nobody would end srun. */
-static void set_kept_of_step(void)
+static void set_kept(void)
 {
     if (getenv(DT_ENV_OUTLIVES) && !dtspank_console_follows()) {
         slurm_error("disttrain: warning: the output of the ranks does not pass "
@@ -219,29 +200,54 @@ static void set_kept_of_step(void)
                     "a node");
         unsetenv(DT_ENV_OUTLIVES);
     }
-    set_kept(getenv(DT_ENV_OUTLIVES) ? OUTLIVING
-             : getenv(DT_ENV_KEPT)   ? OF_KEEPERS
-                                     : OF_RANKS);
+    const enum kind kind = getenv(DT_ENV_OUTLIVES) ? OUTLIVING
+                           : getenv(DT_ENV_KEPT)   ? OF_KEEPERS
+                                                   : OF_RANKS;
+    for (int i = 0; i < KEPT; i++) {
+        const char *value = kept[i].value[kind];
+        if (value && !getenv(kept[i].name))
+            submit.ours[i] = setenv(kept[i].name, value, 1) == 0;
+    }
     if (!dtspank_console_follows())
         unsetenv(DT_ENV_KEPT);
 }
 
-/* In sbatch and salloc: Slurm ends a job with the first of its nodes, unless
- * these are told otherwise before they read their variables. They do so before
- * the options of the command line and after those of the script, so that
- * nothing else of the job is known yet.
- */
-static int set_kept_of_job(const char *value)
+/* Variables of sbatch and salloc. */
+static const char *const no_kill[] = {"SBATCH_NO_KILL", "SALLOC_NO_KILL"};
+
+/* Each component of a job reads them, and the job would inherit them. */
+static void forget_no_kill(void)
 {
+    for (size_t i = 0; i < sizeof(no_kill) / sizeof(*no_kill); i++) {
+        if (submit.jobs[i])
+            unsetenv(no_kill[i]);
+        submit.jobs[i] = false;
+    }
+}
+
+/* In sbatch and salloc: Slurm ends a job with the first of its nodes, unless it
+ * is told otherwise. They read these variables after the options of the script,
+ * and before those of the command line and of the environment, which are known
+ * already and count for more; not yet known is what else is asked for, so that
+ * the file cannot be checked.
+ */
+static int set_no_kill(void)
+{
+    const char *value = submit.argv.value ? submit.argv.value
+                        : submit.preset   ? submit.preset
+                                          : submit.value;
     struct dtspank_overrides sets = {0};
+    forget_no_kill();
     if (!is_active(value) || strcmp(value, DTSPANK_NO_FILE) == 0 ||
-        submit.runtime_error.text[0] != '\0')
+        submit.runtime_error.text[0] != '\0' ||
+        dtspank_siteconf_off(&submit.conf, DTSPANK_CONSOLE))
         return 0;
-    const int rc =
-        find_overrides(value, &sets) == 0 ? scan_overrides(&sets) : -1;
+    int rc = find_overrides(value, &sets) == 0 ? scan_overrides(&sets) : -1;
     if (rc == 0 && dtspank_check_outlives(submit.conf.runtime, value, &sets,
-                                          CHECK_DEADLINE_MS))
-        set_kept(OUTLIVING);
+                                          ASK_DEADLINE_MS))
+        for (size_t i = 0; i < sizeof(no_kill) / sizeof(*no_kill); i++)
+            submit.jobs[i] =
+                !getenv(no_kill[i]) && setenv(no_kill[i], "set", 1) == 0;
     dtspank_overrides_fini(&sets);
     return rc;
 }
@@ -266,7 +272,7 @@ static int set_srun_input(void)
         setenv("SLURM_MPI_TYPE", "pmix", 0);
     if (!dtspank_siteconf_off(&submit.conf, DTSPANK_CONSOLE))
         dtspank_console_prepare(main_argc, main_argv);
-    set_kept_of_step();
+    set_kept();
     return 0;
 }
 
@@ -412,10 +418,7 @@ int dtspank_submit_prepare(void)
         return -1;
     dtspank_argv_scan(main_argc, main_argv, &submit.argv, submit.words);
     if (!submit.in_srun)
-        return check_early() == 0
-                   ? set_kept_of_job(submit.argv.value ? submit.argv.value
-                                                       : submit.preset)
-                   : -1;
+        return check_early() == 0 ? set_no_kill() : -1;
     if (submit.argv.value) {
         setenv(DTSPANK_PRESET, submit.argv.value, 1);
         submit.option = submit.argv.option;
@@ -445,11 +448,6 @@ int dtspank_submit_option(const char *value)
     }
     if (value && check_value(value) != 0)
         return -1;
-    if (!submit.in_srun && !submit.argv.value) {
-        forget_kept();
-        if (set_kept_of_job(value) != 0)
-            return -1;
-    }
     if (is_active(value) && option > 0 && option < optind &&
         complete_argv(option, &err) != 0)
         return report_error(&err);
@@ -457,7 +455,9 @@ int dtspank_submit_option(const char *value)
         slurm_error("disttrain: --disttrain=%s comes from the job, and leaves "
                     "no place for a command: write \"srun disttrain\"",
                     value);
-    return keep_string(&submit.value, value);
+    if (keep_string(&submit.value, value) != 0)
+        return -1;
+    return submit.in_srun ? 0 : set_no_kill();
 }
 
 /* Slurm reads the list of the job as an option, too: it is known already. */
@@ -469,9 +469,9 @@ int dtspank_submit_override(const char *value)
         return 0;
     if (dtspank_overrides_check(value, &err) != 0)
         return report_error(&err);
-    return dtspank_overrides_add(&submit.overrides, value) == 0
-               ? 0
-               : report_memory();
+    if (dtspank_overrides_add(&submit.overrides, value) != 0)
+        return report_memory();
+    return submit.in_srun ? 0 : set_no_kill();
 }
 
 /* Passes the overrides on: to the tasks, or with the file to the job. */
@@ -580,16 +580,16 @@ static int check_late(void)
                              submit.contract.srun_count);
 }
 
-/* Slurm has read its input for the last component: a step that is started
- * inside a task, or a job inside this one, must not find variables that the
- * user has not set. SLURM_MPI_TYPE stays, because srun passes it to slurmstepd,
- * even if it was an option.
+/* srun has read its input for the last component: a step that is started inside
+ * a task must not find variables that the user has not set. SLURM_MPI_TYPE
+ * stays, because srun passes it to slurmstepd, even if it was an option.
  */
-static void forget_input(void)
+static void forget_srun_input(void)
 {
-    if (submit.in_srun)
-        dtspank_apply_forget_input(&submit.contract);
-    forget_kept();
+    dtspank_apply_forget_input(&submit.contract);
+    for (int i = 0; i < KEPT; i++)
+        if (submit.ours[i])
+            unsetenv(kept[i].name);
 }
 
 /* Whether the value is the config of the first component: as it was written, or
@@ -608,8 +608,9 @@ static bool is_committed(const char *value)
  */
 static int take_component(spank_t spank)
 {
-    if (submit.components == count_components())
-        forget_input();
+    forget_no_kill();
+    if (submit.in_srun && submit.components == count_components())
+        forget_srun_input();
     bool has_file =
         is_active(submit.value) && strcmp(submit.value, DTSPANK_NO_FILE) != 0;
     if (submit.overrides.count > 0 && !has_file) {

@@ -45,6 +45,7 @@ static void wrong_arguments_point_to_the_help(void **state)
         {"--allocation s a",
          "disttrain check: --allocation needs --contract" HINT},
         {"--keys a", "disttrain check: --keys takes no FILE" HINT},
+        {"--outlives", "disttrain check: expected one FILE" HINT},
         {"--explain a", "disttrain check: --explain a: unknown key" HINT},
         {"--explain lr a b", "disttrain check: --explain takes one FILE" HINT},
         {"--explain", "disttrain check: '--explain' needs a value" HINT},

@@ -71,12 +71,12 @@ static void outlives_is_the_status_and_nothing_else(void **state)
     } cases[] = {
         {"nodes: 2, spares: 1", "", 0},
         {"nodes: 2, min_ranks: 1", "", 0},
-        {"nodes: 2, min_ranks: 1", "--set launch.keeper=off ", 1},
+        {"nodes: 2, min_ranks: 1, max_restarts: 1", "--set launch.keeper=off ",
+         1},
         {"nodes: 2", "", 1},
         {"nodes: 2", "--set launch.spares=1 ", 0},
-        {"nodes: 2, spares: 1, command: [sh]", "", 1},
+        {"nodes: 2, spares: 1, command: [sh], max_restarts: 1", "", 1},
         {"nodes: 2, spares: 1, command: [sh], keeper: on", "", 0},
-        {"nodes: 2, spares: 1, mistake: 1", "", 1},
     };
     (void)state;
     setenv("SLURM_JOB_ID", "7", 1); /* sizes are those of another job */
@@ -84,7 +84,7 @@ static void outlives_is_the_status_and_nothing_else(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[512], args[128];
         snprintf(text, sizeof(text),
-                 LEAST "train_batch_size: 16\noutput_dir: "
+                 LEAST "train_batch_size: 16\nresume: auto\noutput_dir: "
                        "o-${SLURM_ARRAY_TASK_ID}\nlaunch: {%s}\n",
                  cases[i].launch);
         write_file("t.yaml", text);
@@ -242,6 +242,18 @@ static void the_spares_are_nodes_of_a_job(void **state)
     assert_non_null(strstr(errors, "3 nodes with launch.spares, but this job "
                                    "asks for one: add --nodes=3\n"));
     unlink("job.sh");
+    /* a command that is no keeper runs on whatever the job has */
+    setenv("SLURM_JOB_ID", "77", 1);
+    setenv("SLURM_JOB_NUM_NODES", "3", 1);
+    assert_int_equal(check("--contract t.yaml -- -- sh"), 0);
+    setenv("SLURM_JOB_NUM_NODES", "2", 1);
+    assert_int_equal(check("--contract t.yaml -- -- sh"), 0);
+    assert_string_equal(errors, "");
+    assert_int_equal(check("--contract t.yaml"), EX_CONFIG);
+    setenv("SLURM_JOB_NUM_NODES", "4", 1);
+    assert_int_equal(check("--contract t.yaml -- -- sh"), EX_CONFIG);
+    unsetenv("SLURM_JOB_ID");
+    unsetenv("SLURM_JOB_NUM_NODES");
 }
 
 #define NODES(n) "t.yaml:1:17: launch.nodes: 2 nodes, but this job has " #n "\n"

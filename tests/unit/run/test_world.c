@@ -159,6 +159,7 @@ static void sbatch_is_refused_for_the_ranks_that_it_asks_for(void **state)
         {"", " -- -n4 : -n2", 0},
         {"nodes: 4, spares: 1", " -- -N5 --ntasks-per-node=1", 8},
         {"nodes: 4, spares: 1", " -- -N5 -n5", 8},
+        {"nodes: 4, spares: 1", " -- -n5", 8},
         {"nodes: 3, spares: 1", " -- -N4 -n4", 0},
         {"nodes: 2, spares: 1, ntasks_per_node: 2", " -- -N3", 8},
     };

@@ -400,7 +400,7 @@ static int outlives_job_body(void)
     return 0;
 }
 
-/* But after the options of the script. */
+/* But after the options of the script, in whatever order they come. */
 static int outlives_script_body(void)
 {
     EXPECT(is_set("SBATCH_NO_KILL", NULL));
@@ -409,8 +409,25 @@ static int outlives_script_body(void)
     EXPECT(dtspank_submit_option("c.yaml") == 0);
     EXPECT(is_set("SBATCH_NO_KILL", NULL));
     EXPECT(dtspank_submit_override("launch.spares=1") == 0);
-    EXPECT(dtspank_submit_option("c.yaml") == 0);
     EXPECT(is_set("SBATCH_NO_KILL", "set"));
+    EXPECT(dtspank_submit_post_opt(NULL) == 0);
+    EXPECT(is_set("SBATCH_NO_KILL", NULL));
+    return 0;
+}
+
+/* What the environment says counts for more, and comes later. */
+static int outlives_preset_body(void)
+{
+    EXPECT(is_set("SBATCH_NO_KILL", NULL));
+    EXPECT(dtspank_submit_option("outlives") == 0);
+    EXPECT(is_set("SBATCH_NO_KILL", NULL));
+    return 0;
+}
+
+/* The component of a heterogeneous job that comes first leaves nothing. */
+static int outlives_component_body(void)
+{
+    EXPECT(dtspank_submit_option("outlives") == 0);
     EXPECT(dtspank_submit_post_opt(NULL) == 0);
     EXPECT(is_set("SBATCH_NO_KILL", NULL));
     return 0;
@@ -437,6 +454,7 @@ static void a_job_stays_without_nodes_that_its_run_can_lose(void **state)
 {
     (void)state;
     run_case(S_CTX_ALLOCATOR, outlives_script_body);
+    run_case(S_CTX_ALLOCATOR, outlives_component_body);
     setenv(DTSPANK_PRESET, "outlives", 1);
     run_case(S_CTX_ALLOCATOR, outlives_job_body);
     setenv("SBATCH_NO_KILL", "off", 1);
@@ -444,6 +462,7 @@ static void a_job_stays_without_nodes_that_its_run_can_lose(void **state)
     unsetenv("SBATCH_NO_KILL");
     setenv(DTSPANK_PRESET, "c.yaml", 1);
     run_case(S_CTX_ALLOCATOR, ends_job_body);
+    run_case(S_CTX_ALLOCATOR, outlives_preset_body);
     unsetenv(DTSPANK_PRESET);
 }
 
