@@ -48,6 +48,8 @@ runtime_libdisttrain_a_SOURCES += \
 	runtime/base/rankset.h \
 	runtime/base/rng.c \
 	runtime/base/rng.h \
+	runtime/base/said.c \
+	runtime/base/said.h \
 	runtime/base/secret.c \
 	runtime/base/secret.h \
 	runtime/base/sha256.c \

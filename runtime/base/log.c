@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/said.h"
 #include "base/secret.h"
 #include "base/terminal.h"
 
@@ -23,6 +24,8 @@ void dt_log_init(int rank, enum dt_log_level level)
 
 static int wanted(enum dt_log_level level)
 {
+    if (level == DT_LOG_NEWS)
+        level = DT_LOG_INFO;
     if (level > log_level)
         return 0;
     return level <= DT_LOG_WARN || log_rank == 0 || log_level == DT_LOG_DEBUG;
@@ -39,7 +42,8 @@ static size_t append(char *line, size_t used, size_t size, const char *fmt,
 
 void dt_log(enum dt_log_level level, const char *module, const char *fmt, ...)
 {
-    static const char *const names[] = {"error: ", "warning: ", "", "debug: "};
+    static const char *const names[] = {"error: ", "warning: ", "",
+                                        "debug: ", ""};
     char line[4096];
     struct timespec now;
     struct tm tm;
@@ -56,6 +60,8 @@ void dt_log(enum dt_log_level level, const char *module, const char *fmt, ...)
     size_t used = append(line, (size_t)n, sizeof(line) - 1, fmt, ap);
     va_end(ap);
     dt_secret_clean(line, sizeof(line) - 1);
+    if (level == DT_LOG_INFO && dt_said_before(line + n))
+        return;
     used = strlen(line);
     line[used++] = '\n';
     dt_footer_lift();

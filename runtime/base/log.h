@@ -12,6 +12,7 @@ enum dt_log_level {
     DT_LOG_WARN,
     DT_LOG_INFO,
     DT_LOG_DEBUG,
+    DT_LOG_NEWS, /* info that is printed even if said.h knows it */
 };
 
 /* Sets which lines are printed. Until called: rank 0, level info. Info and

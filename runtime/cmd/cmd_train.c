@@ -105,7 +105,9 @@ static int train(struct dt_conf *conf, struct dt_launch *launch)
     dt_models_find(conf, true);
     dt_join_threads(launch);
     const struct dt_backend *backend =
-        dt_join_hardware(conf, launch, &exec, &err);
+        dt_trainer_begin(&start, &err) == 0
+            ? dt_join_hardware(conf, launch, &exec, &err)
+            : NULL;
     struct dt_comm *comm =
         backend ? dt_join_ranks(conf, backend, exec.stream, launch, &err)
                 : NULL;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/said.h"
 #include "base/str.h"
 #include "plan/plan.h"
 #include "run/run.h"
@@ -368,7 +369,7 @@ static void name_others(const struct dt_plan *plan, char *text, size_t bytes)
 static void log_plan(const struct dt_spec *spec, const struct dt_plan *plan,
                      size_t mine)
 {
-    char others[128], host[48] = "", files[48] = "";
+    char others[128], takes[320], host[48] = "", files[48] = "";
     if (plan->host > 0)
         snprintf(host, sizeof(host), "; offloaded to host memory: %s",
                  format_bytes(plan->host));
@@ -376,14 +377,18 @@ static void log_plan(const struct dt_spec *spec, const struct dt_plan *plan,
         snprintf(files, sizeof(files), "; offloaded to files: %s",
                  format_bytes(plan->nvme));
     name_others(plan, others, sizeof(others));
-    dt_log(spec->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan",
-           "memory of a rank: %sweights %s, gradients %s, optimizer %s, "
-           "activations %s, batches %s: %s of %s%s%s",
-           others, format_bytes(add_bytes(plan->weights, plan->master)),
-           format_bytes(plan->gradients),
-           format_bytes(add_bytes(plan->optimizer, plan->tiles)),
-           format_bytes(plan->activations), format_bytes(plan->batches),
-           format_bytes(dt_plan_total(plan)), format_bytes(mine), host, files);
+    snprintf(takes, sizeof(takes),
+             "memory of a rank: %sweights %s, gradients %s, optimizer %s, "
+             "activations %s, batches %s: %s",
+             others, format_bytes(add_bytes(plan->weights, plan->master)),
+             format_bytes(plan->gradients),
+             format_bytes(add_bytes(plan->optimizer, plan->tiles)),
+             format_bytes(plan->activations), format_bytes(plan->batches),
+             format_bytes(dt_plan_total(plan)));
+    /* what is free differs a little with each start */
+    if (!dt_said_before(takes))
+        dt_log(spec->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "plan",
+               "%s of %s%s%s", takes, format_bytes(mine), host, files);
 }
 
 /* Checks that offloaded state fits into the memory of the node. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/said.h"
 #include "base/secret.h"
 #include "base/terminal.h"
 #include "report/outlet.h"
@@ -246,7 +247,8 @@ void dt_report_note(struct dt_report *report, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    print_line(report, text);
+    if (!dt_said_before(text))
+        print_line(report, text);
 }
 
 /* The first lines set the minimum, whatever they are. So a run that explodes

@@ -274,7 +274,7 @@ static void take_byte(struct dt_process *process, char c)
     process->line_bytes = 0;
     memcpy(process->last, process->line, sizeof(process->last));
     if (process->said++ < SAID_LINES)
-        dt_log(DT_LOG_INFO, "reward", "%s: %s", process->options.name,
+        dt_log(DT_LOG_NEWS, "reward", "%s: %s", process->options.name,
                process->last);
 }
 

@@ -101,7 +101,8 @@ struct dt_saves {
 
 /* How this process came to train. */
 struct dt_run_start {
-    double began; /* dt_clock_now when it began; 0: now */
+    double began;           /* dt_clock_now when it began; 0: now */
+    struct dt_board *board; /* for its keeper, not owned; NULL: there is none */
     /* Ranks that were lost in this step of Slurm since the run has recorded
      * something; not owned.
      */
@@ -166,7 +167,6 @@ struct dt_run {
 
     struct dt_flight *flight; /* saves that it does not wait for; or NULL */
     struct dt_trace *trace;
-    struct dt_board *board;   /* for the keeper; NULL: there is none */
     struct dt_watch *watch;   /* of steps: what they cost, and slow ranks */
     struct dt_replicas *same; /* replicas of ranks; NULL: not compared */
     struct dt_report *report; /* this and the following on rank 0 alone */

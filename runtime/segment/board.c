@@ -14,13 +14,14 @@
 #include "base/inherited.h"
 #include "segment/board.h"
 
-static const uint64_t magic = 0x31647262746b6474; /* "dtktbrd1" */
+static const uint64_t magic = 0x32647262746b6474; /* "dtktbrd2" */
 
 /* The page. */
 struct page {
     uint64_t magic;
     _Atomic int64_t step, patience_ms;
     uint64_t started;
+    struct dt_said said;
 };
 
 struct dt_board {
@@ -110,6 +111,11 @@ void dt_board_set_step(struct dt_board *board, long step)
 uint64_t *dt_board_started(struct dt_board *board)
 {
     return board ? &board->page->started : NULL;
+}
+
+struct dt_said *dt_board_said(struct dt_board *board)
+{
+    return board ? &board->page->said : NULL;
 }
 
 void dt_board_set_patience(struct dt_board *board, double seconds)

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/said.h"
 
 struct dt_board;
 
@@ -47,7 +48,10 @@ uint64_t *dt_board_started(struct dt_board *board);
 void dt_board_set_patience(struct dt_board *board, double seconds);
 double dt_board_patience(const struct dt_board *board);
 
-/* Forgets them, before another worker starts. */
+/* The lines of all its workers, which dt_board_clear leaves; NULL for NULL. */
+struct dt_said *dt_board_said(struct dt_board *board);
+
+/* Forgets the rest, before another worker starts. */
 void dt_board_clear(struct dt_board *board);
 
 #endif /* DT_SEGMENT_BOARD_H */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "algo/algo.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "plan/plan.h"
@@ -433,6 +434,20 @@ static int probe_rank0_first(struct dt_run *run,
     return run->spec.world > 1 ? dt_run_share_stop(run, stopped, err) : 0;
 }
 
+/* Says how long a restart took; its source is known from dt_run_restore. */
+static void tell_restart(const struct dt_run *run)
+{
+    const struct dt_run_start *start = &run->start;
+    if (start->loss_count == 0)
+        return;
+    const struct dt_launch_loss *loss = &start->losses[start->loss_count - 1];
+    char what[48] = "begins";
+    if (run->queued > 0)
+        snprintf(what, sizeof(what), "goes on after step %ld", run->queued);
+    dt_log(DT_LOG_NEWS, "algo", "the run %s, %.1f s after the loss of rank %d",
+           what, dt_clock_now() - loss->at, loss->rank);
+}
+
 /* Rank 0 begins the records of the run, and with them all that is there is its
  * own. Where the configuration names a checkpoint, dt_run_restore says when.
  */
@@ -444,6 +459,7 @@ static int begin_records(struct dt_run *run, struct dt_error *err)
     add_sinks(run);
     dt_events_begin(run);
     print_banner(run);
+    tell_restart(run);
     return conf->training.eval_only ||
                    conf->training.resume == DT_CONF_RESUME_PATH
                ? 0
@@ -460,9 +476,7 @@ int dt_run_init(struct dt_run *run, const struct dt_conf *conf,
     run->spec.given = conf;
     run->spec.exec = *exec;
     run->comm = comm;
-    if (dt_board_open(&run->board, err) < 0)
-        return -1;
-    dt_comm_count(comm, dt_board_started(run->board));
+    dt_comm_count(comm, dt_board_started(run->start.board));
     run->spec.rank = dt_comm_rank(comm);
     run->spec.world = dt_comm_size(comm);
     if (run->spec.rank == 0 &&
@@ -537,5 +551,4 @@ void dt_run_fini(struct dt_run *run)
     dt_run_data_fini(&run->data);
     dt_spec_fini(&run->spec);
     dt_comm_count(run->comm, NULL);
-    dt_board_close(run->board);
 }

@@ -10,6 +10,12 @@
 
 #include "run/run.h"
 
+/* Opens start->board. Until the run has been set up, nothing is printed again
+ * that processes before this one have printed in its place (said.h). -1: as
+ * dt_board_open.
+ */
+int dt_trainer_begin(struct dt_run_start *start, struct dt_error *err);
+
 /* Trains as `conf` says with the hardware of `exec`, together with all ranks of
  * `comm`, of which `local_size` are on this node. `stop` is called once a step;
  * if it returns true on any rank, all ranks finish the steps in flight and rank

@@ -11,6 +11,7 @@
 #include "algo/algo.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/said.h"
 #include "base/span.h"
 #include "run/dir/dir.h"
 #include "run/dir/owner.h"
@@ -203,7 +204,7 @@ static void expect_steps(const struct dt_run *run, const struct loop *loop)
 {
     const double most = LONGEST * loop->longest;
     if (loop->longest > 0)
-        dt_board_set_patience(run->board, most > STEP_S ? most : STEP_S);
+        dt_board_set_patience(run->start.board, most > STEP_S ? most : STEP_S);
 }
 
 /* An evaluation or a save takes the time that data and disks need: whoever
@@ -212,7 +213,7 @@ static void expect_steps(const struct dt_run *run, const struct loop *loop)
  */
 static void expect_nothing(const struct dt_run *run)
 {
-    dt_board_set_patience(run->board, 0);
+    dt_board_set_patience(run->start.board, 0);
 }
 
 /* Tells how long a stop may take: two steps, as one may be in flight, or an
@@ -251,7 +252,7 @@ static int collect_steps(struct dt_run *run, long open, struct loop *loop,
         if (dt_run_collect(run, &loop->line, &loop->stop_asked, err) < 0)
             return -1;
         dt_live_step(run->live, run->progress.step, run->total_steps);
-        dt_board_set_step(run->board, run->progress.step);
+        dt_board_set_step(run->start.board, run->progress.step);
         note_duration(loop);
         expect_steps(run, loop);
         tell_stop(run, loop);
@@ -507,7 +508,7 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
     dt_watch_energy(run);
     dt_live_phase(run->live, DT_ACCOUNT_STEPS, NULL);
     dt_live_step(run->live, run->progress.step, run->total_steps);
-    dt_board_set_step(run->board, run->progress.step);
+    dt_board_set_step(run->start.board, run->progress.step);
     if (dt_flight_recover(run, err) < 0 || end_begun(run, &loop, err) < 0)
         return -1;
     while (run->queued < run->total_steps && !loop.stop_asked)
@@ -530,6 +531,14 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
     return 0;
 }
 
+int dt_trainer_begin(struct dt_run_start *start, struct dt_error *err)
+{
+    if (dt_board_open(&start->board, err) < 0)
+        return -1;
+    dt_said_begin(dt_board_said(start->board));
+    return 0;
+}
+
 /* A run that others still use, and that ends with the process. */
 static _Atomic(struct dt_run *) kept;
 
@@ -549,6 +558,7 @@ int dt_trainer_run(const struct dt_conf *conf, const struct dt_exec *exec,
     if (start)
         run->start = *start;
     int result = dt_run_init(run, conf, exec, comm, local_size, err);
+    dt_said_end();
     if (result == 0) {
         double begin = dt_clock_now(), tokens = run->progress.tokens;
         result = run_steps(run, stop, &summary, err);

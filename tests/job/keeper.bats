@@ -77,13 +77,24 @@ killed() {
     ((status == 0))
 }
 
+# once TEXT...: each is in one line of the output.
+once() {
+    local text
+    for text; do
+        (($(grep -cF -- "$text" <<<"$output") == 1))
+    done
+}
+
 @test "a killed rank: all complete the step in flight, with the same bits" {
     whole whole
     killed train.step:rank=2:step=7:life=1:kill hit
     [[ $output == *"rank 2 on n2 was killed by signal 9 (Killed) after step 6: all ranks start again (restart 1;"* ]]
     [[ $output == *"continuing after step 6 with the memory of the processes before"* ]]
     [[ $output != *"resuming from "* ]]
+    [[ $output == *"the run goes on after step 6, "*" s after the loss of rank 2"* ]]
     [[ $output != *"first failure"* && $output != *"lost rank"* ]]
+    # what a restart does not change is said once
+    once "plan: memory of a rank" "hit: gpt2, 2 layers" "2 rows per rank x 4"
     same_run whole hit
     run -1 dt_run --node n1 pgrep -x 'disttrain(-keep)?'
     # before the first checkpoint; rank 0; and again while it restarts
@@ -105,6 +116,7 @@ killed() {
         [[ $output == *": all ranks start again (restart 1;"* ]]
         [[ $output != *"resuming from "* ]]
         [[ $output != *"removes "*"removes "* ]]
+        once "plan: memory of a rank" "2 rows per rank x 4" "the run begins, "
         [[ $(losses before | wc -l) == 8 ]]
     done
 }

@@ -18,6 +18,7 @@ check_PROGRAMS += \
 	tests/unit/base/test_limits \
 	tests/unit/base/test_proc \
 	tests/unit/base/test_quick_json \
+	tests/unit/base/test_said \
 	tests/unit/base/test_secret \
 	tests/unit/base/test_sha256 \
 	tests/unit/base/test_siphash \

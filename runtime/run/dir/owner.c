@@ -81,12 +81,12 @@ static void tell_watch(const struct dt_owner *owner,
                        const struct dt_owner_record *other, double seconds)
 {
     if (other->nonce[0])
-        dt_log(DT_LOG_INFO, "algo",
+        dt_log(DT_LOG_NEWS, "algo",
                "%s: is the run of process %ld on %s still alive? Checking "
                "for %.0f s",
                owner->path, other->pid, other->host, seconds);
     else
-        dt_log(DT_LOG_INFO, "algo",
+        dt_log(DT_LOG_NEWS, "algo",
                "%s: does not say which run wrote it; is that still alive? "
                "Checking for %.0f s",
                owner->path, seconds);

@@ -275,7 +275,7 @@ static int compute_part(struct dt_run *run, int part, struct dt_error *err)
 static int compute(struct dt_run *run, struct dt_error *err)
 {
     bool own = !run->spec.conf.model.reference_path && run->progress.step == 0;
-    dt_log(run->spec.rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
+    dt_log(run->spec.rank == 0 ? DT_LOG_NEWS : DT_LOG_DEBUG, "algo",
            "computing the log-probabilities of the reference");
     if (!own && (dt_run_reference_init(run, NULL, err) < 0 ||
                  dt_run_reference_read(run, err) < 0))

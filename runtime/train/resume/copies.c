@@ -48,7 +48,7 @@ bool dt_copies_wanted(const struct dt_run *run,
     if (options->offload.state != DT_TIER_FILE)
         return true;
     if (spec->conf.training.restarted)
-        dt_log(spec->rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
+        dt_log(spec->rank == 0 ? DT_LOG_NEWS : DT_LOG_DEBUG, "algo",
                "the run cannot continue where it was: offloaded state is lost "
                "with a process");
     return false;

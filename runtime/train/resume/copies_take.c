@@ -136,7 +136,7 @@ static double judge(const struct dt_run *run, const double *all)
                  without, without == 1 ? " has" : "s have");
     else
         snprintf(why, sizeof(why), "no copy has the parts of all ranks");
-    dt_log(run->spec.rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
+    dt_log(run->spec.rank == 0 ? DT_LOG_NEWS : DT_LOG_DEBUG, "algo",
            "the run cannot continue where it was: %s", why);
     run->copies->record->wrong = 1;
     return 0;
@@ -250,7 +250,7 @@ static void say_taken(const struct dt_run *run)
                  ", of which %d ranks get those of others: rank %d that of "
                  "rank %d, and so on",
                  copies->newcomers, copies->newcomer, copies->giver);
-    dt_log(run->spec.rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
+    dt_log(run->spec.rank == 0 ? DT_LOG_NEWS : DT_LOG_DEBUG, "algo",
            "continuing after step %ld with the copy that the processes before "
            "have left in host memory%s",
            run->progress.step, others);

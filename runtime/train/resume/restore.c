@@ -56,7 +56,7 @@ static int find_newest(struct dt_run *run, const struct dt_ckpt_watch *watch,
         return -1;
     }
     if (!*dir)
-        dt_log(DT_LOG_INFO, "algo",
+        dt_log(DT_LOG_NEWS, "algo",
                "no checkpoint in %s: the run starts at its first step",
                run->spec.ckpt_root);
     return 0;
@@ -198,7 +198,7 @@ static int choose_here(struct dt_run *run, struct chosen *chosen,
     int result = check_saving(run, err);
     if (result == 0) {
         if (dir)
-            dt_log(DT_LOG_INFO, "algo", "resuming from %s", dir);
+            dt_log(DT_LOG_NEWS, "algo", "resuming from %s", dir);
         result = check_source(run, dir, err);
         if (result < 0 && dir)
             offer_another(err);

@@ -264,7 +264,7 @@ static bool judge(struct dt_run *run, const double *all)
         snprintf(why, sizeof(why), "ranks were lost at steps too far apart");
     else
         return true;
-    dt_log(run->spec.rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
+    dt_log(run->spec.rank == 0 ? DT_LOG_NEWS : DT_LOG_DEBUG, "algo",
            "the run cannot continue where it was: %s", why);
     state->record->content = WRONG;
     return false;
@@ -382,7 +382,7 @@ int dt_state_take(struct dt_run *run, struct dt_error *err)
             return -1;
     }
     dt_settled_take(run, &state->record->settled[state->base % 2].run);
-    dt_log(run->spec.rank == 0 ? DT_LOG_INFO : DT_LOG_DEBUG, "algo",
+    dt_log(run->spec.rank == 0 ? DT_LOG_NEWS : DT_LOG_DEBUG, "algo",
            "continuing after step %ld with the memory of the processes "
            "before%s",
            (long)state->base + state->committed, copies);

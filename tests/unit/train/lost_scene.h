@@ -131,8 +131,11 @@ static inline int work(const struct dt_comm_world *world, void *fault)
                                            keeper.state[world->rank]};
     struct dt_error err = {0};
     omp_set_num_threads(world->size > 1 || keeper.hardware != ON_CPUS ? 1 : 2);
+    struct dt_run_start start = {0};
     if (inherited.state >= 0)
         dt_inherited_set(&inherited);
+    if (dt_trainer_begin(&start, &err) < 0)
+        return 1;
     if (fault)
         setenv("DISTTRAIN_FAULT", fault, 1);
     dt_fault_rank(world->rank);
@@ -142,8 +145,8 @@ static inline int work(const struct dt_comm_world *world, void *fault)
     struct dt_comm *comm = keeper.hardware == ON_GPUS
                                ? open_gpu(&here, &exec, &err)
                                : small_comm(&here, &err);
-    int rc = comm ? dt_trainer_run(keeper.conf, &exec, comm, world->size, NULL,
-                                   never, NULL, &err)
+    int rc = comm ? dt_trainer_run(keeper.conf, &exec, comm, world->size,
+                                   &start, never, NULL, &err)
                   : -1;
     if (rc < 0 && !fault)
         fprintf(stderr, "# rank %d: %s\n", world->rank, err.text);
