@@ -84,8 +84,7 @@ static int verify_file(const char *dir, const char *name, uint64_t expected,
         close(fd);
     if (rc == 0 && found != expected)
         rc = dt_error_set(err, EX_DATAERR,
-                          "%s: damaged: checksum %016" PRIx64
-                          ", expected %016" PRIx64,
+                          "%s: checksum %016" PRIx64 ", expected %016" PRIx64,
                           path, found, expected);
     free(path);
     return rc;
@@ -391,7 +390,7 @@ char *dt_ckpt_read_sums(const char *path, struct dt_error *err)
         dt_error_set(err, EX_DATAERR, "%s: empty", file);
     else if (sums.text && cut_seal(&sums) < 0)
         dt_error_set(err, EX_DATAERR,
-                     "%s: damaged: its last line is not the checksum of the "
+                     "%s: its last line is not the checksum of the "
                      "lines above",
                      file);
     else if (sums.text && check_list(&sums, err) == 0)
