@@ -644,6 +644,7 @@ static struct console *create_console(void)
     c->launched = dt_clock_now();
     c->ending = c->given_up = INFINITY;
     c->srun = getppid();
+    c->comment = dt_job_comment_begin();
     c->start_timeout = timeout ? atof(timeout) : START_TIMEOUT_S;
     c->await = timeout ? atof(timeout) : 0;
     dt_console_stream_init(&c->streams[0], DT_CONSOLE_OUT_FD, STDOUT_FILENO,

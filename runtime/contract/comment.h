@@ -6,8 +6,8 @@
 #define DT_COMMENT_OURS "disttrain: " /* how ours begin */
 
 /* Sets the comment of a job (see base/job_id.h), unless it has one that is not
- * ours. Asks squeue and scontrol, for `timeout_s` in all; if they do not
- * answer, nothing is set.
+ * ours; "" removes ours. Asks squeue and scontrol, for `timeout_s` in all; if
+ * they do not answer, nothing is set.
  */
 void dt_comment_set(const char *job, const char *text, double timeout_s);
 
