@@ -522,11 +522,13 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
         return -1;
     end_summary(run, &loop.line, summary);
     dt_flight_report(run);
+    /* else the newest may be the reason why there is no finite loss */
+    if (!loop.owes_save)
+        dt_run_prune(run, run->progress.step, 0);
     if (run->progress.step < run->total_steps)
         return end_stopped(run, !loop.owes_save, summary, err);
     if (loop.owes_save)
         return end_unsaved(run, err);
-    dt_run_prune(run, run->progress.step, 0);
     dt_best_tell(run);
     return 0;
 }

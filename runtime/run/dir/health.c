@@ -5,7 +5,8 @@
  *
  * A step that explodes the weights still has a finite loss: only the next one
  * shows it. So the second newest checkpoint stays until a step after the newest
- * had a finite loss, and a diverged run goes back to it.
+ * had a finite loss, and a diverged run goes back to it. A run that ends, or is
+ * stopped, while it is well leaves no more than checkpoint.total_limit.
  */
 #include "config.h"
 

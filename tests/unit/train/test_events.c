@@ -10,13 +10,15 @@
 #include "tests/unit/small_run.h"
 #include "tests/unit/stderr_text.h"
 
-static long stop_after; /* questions, or 0: never */
-static int status;      /* of rank 0, 0: it has finished */
+static long stop_after;       /* questions, or 0: never */
+static const char *stop_with; /* this file, or NULL */
+static int status;            /* of rank 0, 0: it has finished */
 static struct dt_run_start started;
 
 static bool asks_to_stop(void)
 {
-    return stop_after > 0 && --stop_after == 0;
+    return (stop_with && access(stop_with, F_OK) == 0) ||
+           (stop_after > 0 && --stop_after == 0);
 }
 
 static int train_rank(const struct dt_comm_world *world, void *arg)
@@ -120,6 +122,60 @@ static void a_save_tells_its_seconds_and_bytes(void **state)
     assert_true(seconds > 0 && bytes > 1000);
     assert_non_null(strstr(at, "out/checkpoints/checkpoint-1\"}"));
     free(text);
+}
+
+/* The steps of checkpoints that are there: "2 4". */
+static const char *saved(void)
+{
+    static char text[64];
+    char path[64], *at = text;
+    text[0] = '\0';
+    for (int i = 0; i < 10; i++) {
+        snprintf(path, sizeof(path), "out/checkpoints/checkpoint-%d", i);
+        if (access(path, F_OK) == 0)
+            at += sprintf(at, "%s%d", at > text ? " " : "", i);
+    }
+    return text;
+}
+
+#define LIMITED(more, checkpoint)                                              \
+    "training: {train_batch_size: 6, resume: auto" more "}\n"                  \
+    "checkpoint: {" checkpoint "}\n"
+
+static void a_stopped_run_leaves_total_limit_checkpoints(void **state)
+{
+    static const struct {
+        const char *lines, *left;
+    } limits[] = {
+        {LIMITED(", max_steps: 9", "steps: 2, total_limit: 1"), "5"},
+        {LIMITED(", max_steps: 9", "steps: 2, total_limit: 2"), "4 5"},
+        {LIMITED(", max_steps: 9", "steps: 2, total_limit: 1, keep_every: 2"),
+         "2 4 5"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        small_clean(NULL);
+        stop_after = 5;
+        train(1, limits[i].lines);
+        stop_after = 0;
+        assert_int_equal(status, EX_TEMPFAIL);
+        assert_string_equal(saved(), limits[i].left);
+    }
+}
+
+/* The newest may be the reason why the loss is not finite. */
+static void a_run_that_is_stopped_without_a_loss_keeps_one_more(void **state)
+{
+    (void)state;
+    train(1, LIMITED(", max_steps: 2", "total_limit: 1"));
+    assert_string_equal(saved(), "2");
+    stop_with = "out/checkpoints/checkpoint-3";
+    train(1, LIMITED(", max_steps: 9, max_grad_norm: 0",
+                     "steps: 3, total_limit: 1") "optimizer.lr: 1.0e+30\n"
+                                                 "scheduler.name: constant\n");
+    stop_with = NULL;
+    assert_int_equal(status, EX_TEMPFAIL);
+    assert_string_equal(saved(), "2 3");
 }
 
 /* The number of a name in the first or the last event of this kind. */
@@ -603,6 +659,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(events_tell_the_history_of_all_starts),
+        CASE(a_stopped_run_leaves_total_limit_checkpoints),
+        CASE(a_run_that_is_stopped_without_a_loss_keeps_one_more),
         CASE(a_save_tells_its_seconds_and_bytes),
         CASE(the_account_of_all_starts_adds_up),
         CASE(the_end_of_a_process_without_a_word_is_noted),
