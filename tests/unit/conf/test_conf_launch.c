@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include "tests/unit/conf.h"
+#include "conf/keys/schema.h"
 #include "contract/contract.h"
 #include "contract/variables.h"
 
@@ -338,6 +339,21 @@ static const struct {
      "ranks; without Slurm, use mpirun -n N disttrain train FILE\n"},
 };
 
+/* Whoever reads of one of them chooses before a refusal says so. */
+static void keys_that_exclude_each_other_say_so(void **state)
+{
+    static const char *const keys[] = {"max_requeues", "max_restarts"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        char path[64], want[64];
+        snprintf(path, sizeof(path), "launch.%s", keys[i]);
+        snprintf(want, sizeof(want), "It excludes %s: take this where ",
+                 keys[1 - i]);
+        assert_non_null(
+            strstr(dt_conf_keys[dt_conf_key_find(path)].help, want));
+    }
+}
+
 static void what_works_badly_under_srun_is_warned_of(void **state)
 {
     (void)state;
@@ -482,6 +498,7 @@ int main(void)
         cmocka_unit_test(the_console_knows_the_default_hang_timeout),
         cmocka_unit_test(only_times_as_slurm_writes_them_are_read),
         cmocka_unit_test(mistakes_in_launch_are_refused_at_their_place),
+        cmocka_unit_test(keys_that_exclude_each_other_say_so),
         cmocka_unit_test(what_works_badly_under_srun_is_warned_of),
         cmocka_unit_test(only_a_file_that_trains_needs_an_algorithm),
         cmocka_unit_test(the_lint_knows_variables_by_their_exact_names),
