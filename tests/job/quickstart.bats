@@ -77,7 +77,31 @@ held_out() {
         "$tree/contrib/quickstart"
     echo "$output"
     [[ $output == *"unshare: not permitted"* ]]
-    [[ $output != *"== building"* ]]
+    [[ $output != *"== configuring"* ]]
+}
+
+@test "each stage is told as it begins" {
+    local bin=$BATS_TEST_TMPDIR/bin copy=$BATS_TEST_TMPDIR/tree
+    mkdir "$bin"
+    cp -r "$tree" "$copy"
+    printf '#!/bin/sh\n' | tee "$copy/autogen.sh" >"$copy/configure"
+    printf '#!/bin/sh\nexit 3\n' >"$bin/make"
+    chmod +x "$copy/autogen.sh" "$copy/configure" "$bin/make"
+    run -1 env -u DT_BUILDDIR PATH="$bin:$PATH" "$copy/contrib/quickstart"
+    echo "$output"
+    [[ $output == *"== starting a Slurm of one node, "*\
+"== configuring a build in /tmp"*"== compiling"*"quickstart: the build failed" ]]
+    echo 'exit 3' >>"$copy/configure"
+    run -1 env -u DT_BUILDDIR PATH="$bin:$PATH" "$copy/contrib/quickstart"
+    echo "$output"
+    [[ $output == *"== configuring"* && $output != *"== compiling"* ]]
+    printf '#!/bin/sh\n' >"$bin/dpkg-query"
+    printf '#!/bin/sh\nexit 3\n' >"$bin/apt-get"
+    chmod +x "$bin/dpkg-query" "$bin/apt-get"
+    run -1 env PATH="$bin:$PATH" "$copy/contrib/quickstart"
+    echo "$output"
+    [[ ${lines[0]} == "quickstart: installing "*"autoconf "* ]]
+    [[ ${lines[1]} == "quickstart: apt-get could not install: "* ]]
 }
 
 @test "a user who is not root is told so in one line" {
