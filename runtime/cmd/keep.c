@@ -10,6 +10,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/inherited.h"
 #include "base/proc.h"
 #include "cmd/cmd_impl.h"
@@ -59,9 +60,12 @@ static const double BOOT_S = 300;
 /* In which Slurm finds nodes down (SlurmdTimeout), at many a site. */
 static const double DOWN_S = 3600;
 
-/* A job that was cancelled ends already. One that is short of nodes goes back
- * into the queue as Slurm itself would put it there (sbatch --requeue), were it
- * not for --no-kill.
+/* Between two tries to end the job, while Slurm does not answer. */
+static const double AGAIN_S = 20;
+
+/* A job that was cancelled ends already. With launch.requeue one that is short
+ * of nodes goes back into the queue, as Slurm itself would put it there, were
+ * it not for --no-kill.
  */
 static void end_job(const struct dt_keeper_end *end)
 {
@@ -71,13 +75,18 @@ static void end_job(const struct dt_keeper_end *end)
     dt_requeue_read(&facts);
     facts.status = end->status;
     facts.late = end->late || end->short_of_nodes;
-    facts.allowed |= end->short_of_nodes;
     facts.seconds = end->seconds;
     snprintf(why, sizeof(why),
              "the node of srun is lost, and the step has ended with status %d",
              end->status);
     fprintf(stderr, "disttrain: %s\n", why);
-    if (dt_job_end(dt_requeue_judge(&facts) == DT_REQUEUE_DUE, why, &err) < 0)
+    const bool requeue = dt_requeue_judge(&facts) == DT_REQUEUE_DUE;
+    const double until = dt_clock_now() + DOWN_S;
+    int rc;
+    while ((rc = dt_job_end(requeue, why, &err)) < 0 &&
+           err.status == EX_TEMPFAIL && dt_clock_now() < until)
+        dt_clock_sleep(AGAIN_S);
+    if (rc < 0)
         fprintf(stderr, "disttrain: warning: %s\n", err.text);
 }
 

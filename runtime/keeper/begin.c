@@ -92,6 +92,7 @@ void dt_life_step_aside(struct dt_leader *l, const char *why)
     fprintf(stderr, "disttrain: %s: %s\n", l->roster.hosts[l->id], why);
     l->phase = DT_OVER;
     l->aside = l->short_of_nodes = true;
+    l->srun_gone = dt_reach_srun(l->options, &l->roster) != DT_ANSWER_OPEN;
     dt_leader_send_all(l, DT_WIRE_LEAVE, NULL, 0, NULL, 0);
 }
 

@@ -279,6 +279,7 @@ int dt_keeper_run(const struct dt_keeper_options *options, struct dt_error *err)
         if (k.leader)
             dt_leader_drain(k.leader);
         dt_keeper_end_worker(&k);
+        dt_worker_fini(&k.worker); /* its memory, before a long wait */
         if (k.leader)
             dt_leader_end_job(k.leader, &end);
     }

@@ -7,11 +7,13 @@
 
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -297,7 +299,7 @@ double dt_leader_due(const struct dt_leader *l)
 {
     return l->phase == DT_RUNNING ? l->shrink_at
            : l->phase == DT_OVER  ? INFINITY
-                                  : fmin(l->deadline, l->shrink_at);
+                                  : l->deadline;
 }
 
 void dt_leader_excuse(struct dt_leader *l, double seconds)
@@ -456,16 +458,27 @@ static bool lost_script(const struct dt_leader *l)
     }
 }
 
-/* Whether a keeper that is lost goes on nowhere: nobody listens for it on its
- * host, or nothing answers there and Slurm has taken it out of the job.
+/* Whether a keeper that is lost goes on nowhere: Slurm has found its node down,
+ * and has taken that out of the job, and nobody listens there. What a kernel
+ * says alone does not count: the leader of another part listens no more while
+ * it ends the job itself.
  */
 static bool is_gone(const struct dt_leader *l, int id)
 {
     const struct dt_wire_row *row = &l->roster.rows[id];
-    const enum dt_answer answer = dt_host_ask(row->address, row->hello.port);
-    return answer == DT_ANSWER_REFUSED ||
-           (answer == DT_ANSWER_SILENCE && l->options->is_left_out &&
-            l->options->is_left_out(l->roster.hosts[id]));
+    return dt_host_ask(row->address, row->hello.port) != DT_ANSWER_OPEN &&
+           l->options->is_left_out(l->roster.hosts[id]);
+}
+
+/* Whether the step was told to end meanwhile, or Slurm has lost this task. */
+static bool is_stopped(pid_t parent)
+{
+    const struct timespec nap = {.tv_sec = LOOK_S};
+    sigset_t asking;
+    sigemptyset(&asking);
+    for (int i = 0; i < DT_KEEPER_ASKING; i++)
+        sigaddset(&asking, dt_keeper_asking[i]);
+    return sigtimedwait(&asking, NULL, &nap) > 0 || getppid() != parent;
 }
 
 /* Whether this is the last part of the step: no keeper that it has lost can be
@@ -474,12 +487,13 @@ static bool is_gone(const struct dt_leader *l, int id)
 static bool is_last_part(const struct dt_leader *l)
 {
     const double until = dt_clock_now() + l->options->down_s;
+    const pid_t parent = getppid();
+    if (!l->options->is_left_out)
+        return false;
     for (int i = 0; i < l->roster.count; i++)
-        while (!dt_roster_has(&l->roster, i) && !is_gone(l, i)) {
-            if (dt_clock_now() >= until)
+        while (!dt_roster_has(&l->roster, i) && !is_gone(l, i))
+            if (dt_clock_now() >= until || is_stopped(parent))
                 return false;
-            dt_clock_sleep(LOOK_S);
-        }
     return true;
 }
 
@@ -487,14 +501,17 @@ static bool is_last_part(const struct dt_leader *l)
 void dt_leader_end_job(struct dt_leader *l, struct dt_keeper_end *end)
 {
     const struct dt_keeper_options *options = l->options;
-    const int status = l->aside ? EX_UNAVAILABLE << 8 : l->verdict.cause.status;
+    const int status = l->aside && !l->verdict.asked ? EX_UNAVAILABLE << 8
+                                                     : l->verdict.cause.status;
     const bool decides =
         l->told && (l->ends || dt_agree_is_whole(&l->roster) ||
                     dt_agree_quorum(&l->roster) == DT_QUORUM_MORE);
     if (!l->told && !l->aside)
         return;
     dt_guests_close(&l->guests);
-    if (!options->end_job || !lost_script(l) || (!decides && !is_last_part(l)))
+    if (!options->end_job || !lost_script(l))
+        return;
+    if (!decides && !(is_last_part(l) && lost_script(l)))
         return;
     await_shrink(l);
     end->status =

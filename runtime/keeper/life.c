@@ -102,14 +102,17 @@ static void start_shrink(struct dt_leader *l)
         fprintf(stderr, "disttrain: warning: fork: %s\n", strerror(errno));
 }
 
-/* Slurm may not answer for a while, or the cluster lets no job shrink. */
+/* Slurm may not answer for a while, or the cluster lets no job shrink. Nodes
+ * that are lost since are not taken out before the others have agreed to go on:
+ * they may be the larger part.
+ */
 static void look_at_shrink(struct dt_leader *l)
 {
     int failed = -1;
     if (l->shrink.pid != 0 && dt_errand_done(&l->shrink, &failed) && failed &&
         l->shrinks < MOST_SHRINKS)
         l->shrink_at = dt_clock_now() + l->options->shrink_s;
-    if (dt_clock_now() >= l->shrink_at)
+    if (l->phase == DT_RUNNING && dt_clock_now() >= l->shrink_at)
         start_shrink(l);
 }
 

@@ -52,8 +52,10 @@ void dt_worker_fini(struct dt_worker *worker)
 {
     dt_wire_close(&worker->wire);
     dt_board_close(worker->board);
+    worker->board = NULL;
     if (worker->state >= 0)
         close(worker->state);
+    worker->state = -1;
 }
 
 uint32_t dt_worker_find_port(const struct dt_keeper_options *options)

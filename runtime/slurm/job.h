@@ -185,9 +185,9 @@ bool dt_job_has_left(const char *node);
 /* Puts the job that this process is in back into the queue, or, also where
  * Slurm refuses that, cancels it, and says why in its comment, unless that is
  * somebody else's: "disttrain: WHY: cancelled". Not if the job ends already.
- * Waits for Slurm up to two minutes. -1: EX_UNAVAILABLE, also if another step
- * of the job goes on, to which it is left: Slurm then kills what is left of
- * this one.
+ * Waits for Slurm up to two minutes. -1: EX_TEMPFAIL, Slurm does not answer;
+ * EX_UNAVAILABLE, also if another step of the job goes on, to which it is left:
+ * Slurm then kills what is left of this one.
  */
 int dt_job_end(bool requeue, const char *why, struct dt_error *err);
 

@@ -457,7 +457,7 @@ int dt_job_end(bool requeue, const char *why, struct dt_error *err)
                             "job %s is left to its other steps", job);
     if (others == 0 && end_now(job, requeue, why, &said) == 0)
         return 0;
-    return dt_error_set(err, EX_UNAVAILABLE,
+    return dt_error_set(err, others < 0 ? EX_TEMPFAIL : EX_UNAVAILABLE,
                         "job %s cannot be ended: %s; it stays until its time "
                         "limit",
                         job, said.text);

@@ -371,7 +371,7 @@ link() {
 
 # As Slurm itself would do it, did it not keep the job for its other parts.
 @test "the last part of a step, which is too small, puts the job back" {
-    batch last "$TWO, spares: 1" --disttrain=last.yaml
+    batch last "$TWO, spares: 1, requeue: true" --disttrain=last.yaml
     cut_off n1
     cut_off n2
     # of two keepers there, the one that does not lead ends

@@ -140,6 +140,33 @@ static void slurm_is_asked_again_to_leave_nodes_out(void **state)
     has("left out: n3.\n", 1);
 }
 
+/* The others may be the larger part, which the leader does not hear. */
+static void only_losses_that_are_agreed_on_are_left_out(void **state)
+{
+    (void)state;
+    silent = false;
+    refusals = INT_MAX;
+    setenv("LAST", "2", 1);
+    open_srun(5, "agreed");
+    scene.options.leave_out = leave_out;
+    scene.options.shrink_s = 0.1;
+    scene.options.beat_ms = 300;
+    scene.options.outage_s = 1.5;
+    start_step(5);
+    lose(4);
+    scene_await(&scene, "left out: n5, no.", 2);
+    assert_int_equal(kill(scene.pids[1], SIGSTOP), 0);
+    lose(2);
+    lose(3);
+    scene_await(&scene, "this part of the step ends", 1);
+    lose(1);
+    end_step();
+    unsetenv("LAST");
+    refusals = 0;
+    has("left out: n2", 0);
+    has("left out: n3", 0);
+}
+
 static void without_srun_the_last_leader_ends_the_job(void **state)
 {
     char step[DT_EPOCH_STEP_BYTES];
@@ -314,7 +341,7 @@ static bool is_n1_left_out_later(const char *node)
     return strcmp(node, "n3") == 0 || asked_for++ > 0;
 }
 
-/* Slurm finds their nodes down, or their hosts are there without keepers. */
+/* Slurm has found the nodes of the others down. */
 static void the_last_part_of_a_step_ends_the_job(void **state)
 {
     static const struct {
@@ -323,8 +350,9 @@ static void the_last_part_of_a_step_ends_the_job(void **state)
         bool down;
         double down_s;
     } cases[] = {
-        {"gone", "69 short.", DT_ANSWER_REFUSED, false, 0},
         {"down", "69 short.", DT_ANSWER_SILENCE, true, 60},
+        {"booted", "69 short.", DT_ANSWER_REFUSED, true, 60},
+        {"over", "", DT_ANSWER_REFUSED, false, 0},
         {"up", "", DT_ANSWER_SILENCE, true, 0},
         {"alive", "", DT_ANSWER_OPEN, true, 0},
         {"unknown", "", DT_ANSWER_SILENCE, false, 0},
@@ -456,6 +484,7 @@ int main(void)
         cmocka_unit_test(where_the_host_of_srun_lives_nobody_ends_the_job),
         cmocka_unit_test(the_host_of_srun_stays_in_its_job),
         cmocka_unit_test(slurm_is_asked_again_to_leave_nodes_out),
+        cmocka_unit_test(only_losses_that_are_agreed_on_are_left_out),
         cmocka_unit_test(without_srun_the_last_leader_ends_the_job),
         cmocka_unit_test(the_job_ends_when_the_host_of_srun_has_booted),
         cmocka_unit_test(the_signal_before_the_limit_is_told),
