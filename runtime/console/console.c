@@ -26,6 +26,7 @@
 #include "base/terminal.h"
 #include "console/console.h"
 #include "console/console_impl.h"
+#include "contract/comment.h"
 #include "contract/contract.h"
 
 /* --- the step --- */
@@ -494,6 +495,17 @@ static void set_comment(struct console *c)
     dt_job_comment_set(&c->comment, c->step.identity.id, text);
 }
 
+/* A failure of before is withdrawn as the step begins, since those of other
+ * steps of the job are not.
+ */
+static void withdraw_comment(struct console *c)
+{
+    if (!dt_job_comment_is_old(c->step.identity.id))
+        return;
+    strcpy(c->comment.text, DT_COMMENT_OURS);
+    set_comment(c);
+}
+
 /* Sets the comment as soon as a rank has ended: an allocation that srun has
  * made itself is gone when its output ends. Keepers may go on without it, and
  * say when not.
@@ -644,7 +656,6 @@ static struct console *create_console(void)
     c->launched = dt_clock_now();
     c->ending = c->given_up = INFINITY;
     c->srun = getppid();
-    c->comment = dt_job_comment_begin();
     c->start_timeout = timeout ? atof(timeout) : START_TIMEOUT_S;
     c->await = timeout ? atof(timeout) : 0;
     dt_console_stream_init(&c->streams[0], DT_CONSOLE_OUT_FD, STDOUT_FILENO,
@@ -663,6 +674,7 @@ int dt_console_run(FILE *settings)
     int status = 0;
     if (dt_console_step_read(&c->step, settings, now_ms(), &err) == 0) {
         apply_settings(c);
+        withdraw_comment(c);
         c->interrupts = open_interrupts();
         run_loop(c);
         if (c->interrupts >= 0)

@@ -546,17 +546,17 @@ enum {
     DT_JOB_COMMENT_BYTES = 240,
 };
 
+/* Initialize with {0}. */
 struct dt_job_comment {
     char text[DT_JOB_COMMENT_BYTES]; /* the last one that was set */
-    bool is_old;                     /* the job may have one of before */
     pid_t child;                     /* process that sets it; 0: none */
 };
 
-/* The comment of a job that has just begun is not ours; after a requeue, and
- * with a step that `disttrain steps` has started again, it may tell how the one
- * before has failed.
+/* Whether the comment of the job of `step` ("JOB.STEP"), when that begins, may
+ * tell how an earlier one has failed: it is the first step after a requeue, or
+ * `disttrain steps` has started it again.
  */
-struct dt_job_comment dt_job_comment_begin(void);
+bool dt_job_comment_is_old(const char *step);
 
 /* Starts to set the comment of the job of `step` ("JOB.STEP") to `text`,
  * truncated and without secrets, unless the job has a comment that is not

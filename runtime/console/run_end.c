@@ -33,14 +33,15 @@ static void set_now(const char *step, const char *text)
         dt_comment_set(job, text, TIMEOUT_S);
 }
 
-struct dt_job_comment dt_job_comment_begin(void)
+bool dt_job_comment_is_old(const char *step)
 {
     const char *requeues = getenv("SLURM_RESTART_COUNT");
     const char *launch = getenv(DT_ENV_LAUNCH);
     const char *restarts = launch ? strrchr(launch, '.') : NULL;
-    return (struct dt_job_comment){.is_old =
-                                       (requeues && atol(requeues) > 0) ||
-                                       (restarts && atol(restarts + 1) > 0)};
+    const char *number = strrchr(step, '.');
+    return (requeues && atol(requeues) > 0 && number &&
+            strcmp(number, ".0") == 0) ||
+           (restarts && atol(restarts + 1) > 0);
 }
 
 void dt_job_comment_set(struct dt_job_comment *comment, const char *step,
@@ -53,8 +54,7 @@ void dt_job_comment_set(struct dt_job_comment *comment, const char *step,
     if (comment->child > 0 &&
         waitpid(comment->child, NULL, WNOHANG) == comment->child)
         comment->child = 0;
-    if (comment->child > 0 ||
-        (strcmp(line, comment->text) == 0 && !comment->is_old))
+    if (comment->child > 0 || strcmp(line, comment->text) == 0)
         return;
     pid_t child = fork();
     if (child == 0) {
@@ -64,7 +64,6 @@ void dt_job_comment_set(struct dt_job_comment *comment, const char *step,
     if (child < 0)
         return;
     comment->child = child;
-    comment->is_old = false;
     strcpy(comment->text, line);
 }
 

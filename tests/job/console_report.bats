@@ -383,35 +383,39 @@ END
     done
 }
 
-@test "a step that ends well in a requeued job withdraws an earlier failure" {
+@test "the first step of a requeued job withdraws an earlier failure, and no later one" {
     local job comment again
     cat >again.sh <<'END'
 #!/bin/sh
 comment() { squeue --noheader --jobs="$SLURM_JOB_ID" --format=%k; }
-failure() { comment | grep -q 'first failure'; }
-# until NAME: tries, as setting a comment may take a second at most
-try() { for i in 1 2 3 4 5; do "$@" && break; done; }
-fails() { srun sh -c 'exit 4'; failure; }
-ends_well() { srun true; ! failure; }
 tell() { echo "comment: $(comment)"; }
+# until WORD: while a comment is set, a second at most
+try() { for i in 1 2 3 4 5; do "$@" && break; done; }
+fails() { srun sh -c 'exit 4'; comment | grep -q 'first failure'; }
+begins_well() { srun true; ! comment | grep -q 'before'; }
+old() { scontrol update JobId="$SLURM_JOB_ID" Comment="$*"; }
+old "disttrain: first failure: before"
+export "$1"
+try begins_well
+tell
+unset "${1%%=*}"
 try fails
+export "$2"
 srun true
 tell
-export "$1"
-try ends_well
-tell
-scontrol update JobId="$SLURM_JOB_ID" Comment="the user's own"
+old "the user's own"
 srun true
 tell
 END
     # Slurm counts requeues, disttrain steps its restarts
     for again in SLURM_RESTART_COUNT=1 SLURM_DISTTRAIN_LAUNCH=1a2b.1; do
         job=$(dt_run sbatch --parsable --wait -Q -n1 -o again.out \
-            --disttrain="$WORK/c.yaml" again.sh "$again")
+            --disttrain="$WORK/c.yaml" again.sh "$again" SLURM_RESTART_COUNT=1)
         cat again.out
         mapfile -t comment < <(sed -n 's/^comment: //p' again.out)
-        [[ ${comment[0]} == "disttrain: first failure: rank 0 on "* ]]
-        [[ ${comment[1]} != *failure* && ${comment[2]} == "the user's own" ]]
+        [[ ${comment[0]} != *before* ]]
+        [[ ${comment[1]} == "disttrain: first failure: rank 0 on "* ]]
+        [[ ${comment[2]} == "the user's own" ]]
     done
 }
 
