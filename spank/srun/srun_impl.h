@@ -179,12 +179,12 @@ int dtspank_check_run(const char *runtime, const char *file,
                       struct dtspank_contract *contract, struct dt_error *err);
 
 /* Runs `RUNTIME check --outlives FILE`: whether the run goes on without nodes
- * that it loses. Whatever is wrong with the file, or no answer within
- * deadline_ms, is no, and says nothing: dtspank_check_run does later.
+ * that it loses: 1; 0, also for a file with mistakes, which dtspank_check_run
+ * tells later; -1: there is no answer, within deadline_ms.
  */
-bool dtspank_check_outlives(const char *runtime, const char *file,
-                            const struct dtspank_overrides *overrides,
-                            int deadline_ms);
+int dtspank_check_outlives(const char *runtime, const char *file,
+                           const struct dtspank_overrides *overrides,
+                           int deadline_ms, struct dt_error *err);
 
 /* Parses the answer. text (from malloc) belongs to contract afterwards, also on
  * failure, which means that the runtime is of another release.

@@ -328,22 +328,20 @@ int dtspank_check_run(const char *runtime, const char *file,
     return 0;
 }
 
-bool dtspank_check_outlives(const char *runtime, const char *file,
-                            const struct dtspank_overrides *overrides,
-                            int deadline_ms)
+int dtspank_check_outlives(const char *runtime, const char *file,
+                           const struct dtspank_overrides *overrides,
+                           int deadline_ms, struct dt_error *err)
 {
-    struct dt_error err;
     int status = 0;
     char **argv =
         check_argv(runtime, "--outlives", file, overrides, NULL, NULL);
     char *text = malloc(DT_CONTRACT_BYTES + 1);
-    const bool outlives =
-        argv && text &&
-        run_child(argv, true, deadline_ms, text, &status, &err) == 0 &&
-        status == 0;
+    const int rc = argv && text
+                       ? run_child(argv, true, deadline_ms, text, &status, err)
+                       : dt_error_set(err, EX_OSERR, "out of memory");
     free(argv);
     free(text);
-    return outlives;
+    return rc == 0 ? status == 0 : dt_error_prefix(err, "%s check", runtime);
 }
 
 /* `job` is "JOB.STEP". */

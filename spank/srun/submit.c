@@ -215,10 +215,12 @@ static void set_kept(void)
 /* Variables of sbatch and salloc. */
 static const char *const no_kill[] = {"SBATCH_NO_KILL", "SALLOC_NO_KILL"};
 
+enum { NO_KILLS = sizeof(no_kill) / sizeof(*no_kill) };
+
 /* Each component of a job reads them, and the job would inherit them. */
 static void forget_no_kill(void)
 {
-    for (size_t i = 0; i < sizeof(no_kill) / sizeof(*no_kill); i++) {
+    for (size_t i = 0; i < NO_KILLS; i++) {
         if (submit.jobs[i])
             unsetenv(no_kill[i]);
         submit.jobs[i] = false;
@@ -237,17 +239,24 @@ static int set_no_kill(void)
                         : submit.preset   ? submit.preset
                                           : submit.value;
     struct dtspank_overrides sets = {0};
+    struct dt_error err;
     forget_no_kill();
     if (!is_active(value) || strcmp(value, DTSPANK_NO_FILE) == 0 ||
         submit.runtime_error.text[0] != '\0' ||
         dtspank_siteconf_off(&submit.conf, DTSPANK_CONSOLE))
         return 0;
     int rc = find_overrides(value, &sets) == 0 ? scan_overrides(&sets) : -1;
-    if (rc == 0 && dtspank_check_outlives(submit.conf.runtime, value, &sets,
-                                          ASK_DEADLINE_MS))
-        for (size_t i = 0; i < sizeof(no_kill) / sizeof(*no_kill); i++)
-            submit.jobs[i] =
-                !getenv(no_kill[i]) && setenv(no_kill[i], "set", 1) == 0;
+    const int outlives =
+        rc == 0 ? dtspank_check_outlives(submit.conf.runtime, value, &sets,
+                                         ASK_DEADLINE_MS, &err)
+                : 0;
+    if (outlives < 0)
+        slurm_error("disttrain: warning: %s: the job may end with the first "
+                    "node that it loses, unless --no-kill is added",
+                    err.text);
+    for (size_t i = 0; outlives > 0 && i < NO_KILLS; i++)
+        submit.jobs[i] =
+            !getenv(no_kill[i]) && setenv(no_kill[i], "set", 1) == 0;
     dtspank_overrides_fini(&sets);
     return rc;
 }
