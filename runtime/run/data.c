@@ -261,7 +261,7 @@ static void show_progress(void *ctx, uint64_t done, uint64_t total)
     if (dt_clock_now() < display->next)
         return;
     display->next = dt_clock_now() + PROGRESS_SECONDS;
-    dt_log(DT_LOG_INFO, "data", "%s: %.0f %% of %.1f MB tokenized",
+    dt_log(DT_LOG_NEWS, "data", "%s: %.0f %% of %.1f MB tokenized",
            display->path, 100.0 * (double)done / (double)total,
            (double)total / 1e6);
 }

@@ -444,8 +444,8 @@ static void tell_restart(const struct dt_run *run)
     char what[48] = "begins";
     if (run->queued > 0)
         snprintf(what, sizeof(what), "goes on after step %ld", run->queued);
-    dt_log(DT_LOG_NEWS, "algo", "the run %s, %.1f s after the loss of rank %d",
-           what, dt_clock_now() - loss->at, loss->rank);
+    dt_log(DT_LOG_NEWS, "algo", "the run %s, %.1f s after a loss on %s", what,
+           dt_clock_now() - loss->at, loss->host);
 }
 
 /* Rank 0 begins the records of the run, and with them all that is there is its

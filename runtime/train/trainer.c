@@ -523,7 +523,8 @@ static int run_steps(struct dt_run *run, bool (*stop)(void),
     end_summary(run, &loop.line, summary);
     dt_flight_report(run);
     /* else the newest may be the reason why there is no finite loss */
-    if (!loop.owes_save)
+    if (!loop.owes_save &&
+        (isfinite(loop.line.loss) || run->progress.step >= run->total_steps))
         dt_run_prune(run, run->progress.step, 0);
     if (run->progress.step < run->total_steps)
         return end_stopped(run, !loop.owes_save, summary, err);
