@@ -21,7 +21,6 @@
 #include "contract/contract.h"
 #include "launch/launch.h"
 #include "plan/plan.h"
-#include "segment/board.h"
 #include "train/train.h"
 
 enum { PAGE_MS = 3000 };
@@ -127,7 +126,6 @@ static int train(struct dt_conf *conf, struct dt_launch *launch)
     if (rc < 0)
         return dt_join_end(launch, &err);
     exec.device->stream_destroy(exec.stream);
-    dt_board_close(start.board);
     return 0;
 }
 

@@ -102,7 +102,7 @@ struct dt_saves {
 /* How this process came to train. */
 struct dt_run_start {
     double began;           /* dt_clock_now when it began; 0: now */
-    struct dt_board *board; /* for its keeper, not owned; NULL: there is none */
+    struct dt_board *board; /* for its keeper, owned by the run; or NULL */
     /* Ranks that were lost in this step of Slurm since the run has recorded
      * something; not owned.
      */

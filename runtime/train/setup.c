@@ -551,4 +551,5 @@ void dt_run_fini(struct dt_run *run)
     dt_run_data_fini(&run->data);
     dt_spec_fini(&run->spec);
     dt_comm_count(run->comm, NULL);
+    dt_board_close(run->start.board);
 }
