@@ -76,6 +76,7 @@ END
 }
 
 train() {
+    rm -f "$1.log" # a batch job appends
     if [[ $lost == keepers ]]; then
         devcluster run --user root timeout 900 "$DT_BUILDDIR/disttrain" sbatch \
             --submit "$1.yaml" -- --wait --output="$1.log" >/dev/null 2>&1
