@@ -184,7 +184,7 @@ int dtspank_check_run(const char *runtime, const char *file,
  */
 int dtspank_check_outlives(const char *runtime, const char *file,
                            const struct dtspank_overrides *overrides,
-                           int deadline_ms, struct dt_error *err);
+                           int deadline_ms);
 
 /* Parses the answer. text (from malloc) belongs to contract afterwards, also on
  * failure, which means that the runtime is of another release.

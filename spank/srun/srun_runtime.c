@@ -330,18 +330,19 @@ int dtspank_check_run(const char *runtime, const char *file,
 
 int dtspank_check_outlives(const char *runtime, const char *file,
                            const struct dtspank_overrides *overrides,
-                           int deadline_ms, struct dt_error *err)
+                           int deadline_ms)
 {
+    struct dt_error err;
     int status = 0;
     char **argv =
         check_argv(runtime, "--outlives", file, overrides, NULL, NULL);
     char *text = malloc(DT_CONTRACT_BYTES + 1);
     const int rc = argv && text
-                       ? run_child(argv, true, deadline_ms, text, &status, err)
-                       : dt_error_set(err, EX_OSERR, "out of memory");
+                       ? run_child(argv, true, deadline_ms, text, &status, &err)
+                       : -1;
     free(argv);
     free(text);
-    return rc == 0 ? status == 0 : dt_error_prefix(err, "%s check", runtime);
+    return rc == 0 ? status == 0 : -1;
 }
 
 /* `job` is "JOB.STEP". */

@@ -46,7 +46,8 @@ static struct {
     struct dtspank_contract contract;
     char **words; /* as dtspank_argv_scan finds them */
     bool ours[4]; /* variables of `kept` below, not the user's, */
-    bool jobs[2]; /* and of `no_kill` */
+    bool jobs[2]; /* and of `no_kill`, */
+    bool unclear; /* for which there was no answer */
 } submit;
 
 /* glibc passes main's arguments to constructors as well: this is the array that
@@ -239,7 +240,6 @@ static int set_no_kill(void)
                         : submit.preset   ? submit.preset
                                           : submit.value;
     struct dtspank_overrides sets = {0};
-    struct dt_error err;
     forget_no_kill();
     if (!is_active(value) || strcmp(value, DTSPANK_NO_FILE) == 0 ||
         submit.runtime_error.text[0] != '\0' ||
@@ -248,12 +248,9 @@ static int set_no_kill(void)
     int rc = find_overrides(value, &sets) == 0 ? scan_overrides(&sets) : -1;
     const int outlives =
         rc == 0 ? dtspank_check_outlives(submit.conf.runtime, value, &sets,
-                                         ASK_DEADLINE_MS, &err)
+                                         ASK_DEADLINE_MS)
                 : 0;
-    if (outlives < 0)
-        slurm_error("disttrain: warning: %s: the job may end with the first "
-                    "node that it loses, unless --no-kill is added",
-                    err.text);
+    submit.unclear = outlives < 0;
     for (size_t i = 0; outlives > 0 && i < NO_KILLS; i++)
         submit.jobs[i] =
             !getenv(no_kill[i]) && setenv(no_kill[i], "set", 1) == 0;
@@ -512,6 +509,10 @@ static int export_to_job(spank_t spank)
                              ? DTSPANK_NO_FILE
                              : submit.contract.config;
     const bool own = !submit.preset || strcmp(submit.preset, submit.value) != 0;
+    if (submit.unclear)
+        slurm_error("disttrain: warning: %s check did not answer within %d s: "
+                    "if the run is to outlive its nodes, add --no-kill",
+                    submit.conf.runtime, ASK_DEADLINE_MS / 1000);
     dtspank_change_leave(&submit.contract);
     spank_err_t rc =
         own ? spank_job_control_setenv(spank, DTSPANK_JOB_OWN, config, 1)

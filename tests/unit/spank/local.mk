@@ -17,6 +17,7 @@ spank_tests = \
 	tests/unit/spank/test_spank_gpu \
 	tests/unit/spank/test_spank_limits \
 	tests/unit/spank/test_spank_nested \
+	tests/unit/spank/test_spank_no_kill \
 	tests/unit/spank/test_spank_pmix \
 	tests/unit/spank/test_spank_ports \
 	tests/unit/spank/test_spank_program \
@@ -29,7 +30,8 @@ check_PROGRAMS += $(spank_tests)
 check_LTLIBRARIES = tests/unit/spank/libspankstub.la
 tests_unit_spank_libspankstub_la_SOURCES = \
 	tests/unit/spank/spank_stub.c \
-	tests/unit/spank/spank_stub.h
+	tests/unit/spank/spank_stub.h \
+	tests/unit/spank/submit_scene.h
 tests_unit_spank_libspankstub_la_CPPFLAGS = $(spank_cppflags)
 spank_test_libs = spank/libdtspank.la tests/unit/spank/libspankstub.la $(CMOCKA_LIBS)
 tests_unit_spank_test_hostlist_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
@@ -78,5 +80,7 @@ tests_unit_spank_test_spank_random_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_spank_test_spank_random_LDADD = $(spank_test_libs)
 tests_unit_spank_test_spank_step_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_spank_test_spank_step_LDADD = $(spank_test_libs)
+tests_unit_spank_test_spank_no_kill_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
+tests_unit_spank_test_spank_no_kill_LDADD = $(spank_test_libs)
 tests_unit_spank_test_spank_submit_CPPFLAGS = $(spank_cppflags) $(CMOCKA_CFLAGS)
 tests_unit_spank_test_spank_submit_LDADD = $(spank_test_libs)

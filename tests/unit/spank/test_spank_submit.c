@@ -3,98 +3,16 @@
  */
 #include "config.h"
 
-#include <getopt.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "contract/contract.h"
 #include "spank/options.h"
-#include "spank/srun/submit.h"
-#include "tests/unit/spank/spank_stub.h"
-
-static char runtime_arg[] = "runtime=/tmp/test_spank_submit.XXXXXX";
-static char *const runtime = runtime_arg + sizeof("runtime=") - 1;
-
-/* A runtime that accepts every config that is not called bad, and goes by its
- * name otherwise, too.
- */
-static int setup(void **state)
-{
-    (void)state;
-    int fd = mkstemp(runtime);
-    if (fd < 0)
-        return -1;
-    dprintf(
-        fd,
-        "#!/bin/sh\n"
-        "[ \"$2\" != --outlives ] || case \"$*\" in\n"
-        "*launch.spares=1*|*' outlives --') exit 0;; *) exit 1; esac\n"
-        "runs=train; [ \"$3\" != --allocation ] || shift 2\n"
-        "sets=; while [ \"$3\" = --set ]; do\n"
-        "sets=${sets:+$sets }$4; shift 2; done\n"
-        "case $3 in *bad*) exit 78;; *nothing* | /dev/null)\n"
-        "runs=nothing; esac\n"
-        "echo DISTTRAIN_CONTRACT=3; echo RUNS=$runs\n"
-        "echo CONFIG=/abs/$3\n"
-        "case $3 in *nodes*) echo SRUN SLURM_JOB_NUM_NODES=2; esac\n"
-        "case $3 in *outlives*) echo SRUN SLURM_DISTTRAIN_OUTLIVES=1; esac\n"
-        "case $3 in *outlives*|*kept*) echo SRUN SLURM_DISTTRAIN_KEPT=1; esac\n"
-        "case $sets in *name*) sets=; esac\n"
-        "shift 4; echo \"SRUN SLURM_DISTTRAIN_FRAMEWORKS=${sets:+$sets }$*\"\n"
-        "echo ENV FOO=1; echo 'ENV BAR=a b'\n");
-    return fchmod(fd, 0700) == 0 ? close(fd) : -1;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return unlink(runtime);
-}
-
-/* The plugin keeps state for the life of srun: one process for each case. */
-static void run_case(spank_context_t context, int (*body)(void))
-{
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        char *av[] = {runtime_arg};
-        stub_reset();
-        stub.context = context;
-        optind = 0; /* as if there were a command behind the options */
-        int line = dtspank_submit_init(NULL, 1, av) == 0 &&
-                           dtspank_submit_prepare() == 0
-                       ? body()
-                       : __LINE__;
-        if (line != 0)
-            fprintf(stderr, "%s:%d, said: %s\n", __FILE__, line, stub.said);
-        _exit(line != 0);
-    }
-    int status;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
-}
-
-#define EXPECT(condition)                                                      \
-    do {                                                                       \
-        if (!(condition))                                                      \
-            return __LINE__;                                                   \
-    } while (0)
-
-static int is_set(const char *name, const char *value)
-{
-    const char *now = getenv(name);
-    return value ? now && strcmp(now, value) == 0 : !now;
-}
+#include "tests/unit/spank/submit_scene.h"
 
 static int srun_body(void)
 {
@@ -382,88 +300,6 @@ static int outlives_body(void)
     EXPECT(is_set("SLURM_KILL_BAD_EXIT", NULL));
     EXPECT(is_set(DT_ENV_OUTLIVES, "1")); /* srun gets it when it starts */
     return 0;
-}
-
-/* sbatch reads its variables before the options of its command line, which are
- * here those of the environment.
- */
-static int outlives_job_body(void)
-{
-    EXPECT(is_set("SBATCH_NO_KILL", "set"));
-    EXPECT(is_set("SALLOC_NO_KILL", "set"));
-    EXPECT(dtspank_submit_option("outlives") == 0);
-    EXPECT(is_set("SBATCH_NO_KILL", "set"));
-    EXPECT(dtspank_submit_post_opt(NULL) == 0);
-    EXPECT(is_set("SBATCH_NO_KILL", NULL)); /* nor in the job */
-    EXPECT(is_set("SALLOC_NO_KILL", NULL));
-    EXPECT(is_set("SLURM_NO_KILL", NULL));
-    return 0;
-}
-
-/* But after the options of the script, in whatever order they come. */
-static int outlives_script_body(void)
-{
-    EXPECT(is_set("SBATCH_NO_KILL", NULL));
-    EXPECT(dtspank_submit_option("outlives") == 0);
-    EXPECT(is_set("SBATCH_NO_KILL", "set"));
-    EXPECT(dtspank_submit_option("c.yaml") == 0);
-    EXPECT(is_set("SBATCH_NO_KILL", NULL));
-    EXPECT(dtspank_submit_override("launch.spares=1") == 0);
-    EXPECT(is_set("SBATCH_NO_KILL", "set"));
-    EXPECT(dtspank_submit_post_opt(NULL) == 0);
-    EXPECT(is_set("SBATCH_NO_KILL", NULL));
-    return 0;
-}
-
-/* What the environment says counts for more, and comes later. */
-static int outlives_preset_body(void)
-{
-    EXPECT(is_set("SBATCH_NO_KILL", NULL));
-    EXPECT(dtspank_submit_option("outlives") == 0);
-    EXPECT(is_set("SBATCH_NO_KILL", NULL));
-    return 0;
-}
-
-/* The component of a heterogeneous job that comes first leaves nothing. */
-static int outlives_component_body(void)
-{
-    EXPECT(dtspank_submit_option("outlives") == 0);
-    EXPECT(dtspank_submit_post_opt(NULL) == 0);
-    EXPECT(is_set("SBATCH_NO_KILL", NULL));
-    return 0;
-}
-
-static int users_no_kill_body(void)
-{
-    EXPECT(is_set("SBATCH_NO_KILL", "off"));
-    EXPECT(dtspank_submit_option("outlives") == 0);
-    EXPECT(dtspank_submit_post_opt(NULL) == 0);
-    EXPECT(is_set("SBATCH_NO_KILL", "off"));
-    return 0;
-}
-
-static int ends_job_body(void)
-{
-    EXPECT(is_set("SBATCH_NO_KILL", NULL));
-    EXPECT(dtspank_submit_option("c.yaml") == 0);
-    EXPECT(is_set("SBATCH_NO_KILL", NULL));
-    return 0;
-}
-
-static void a_job_stays_without_nodes_that_its_run_can_lose(void **state)
-{
-    (void)state;
-    run_case(S_CTX_ALLOCATOR, outlives_script_body);
-    run_case(S_CTX_ALLOCATOR, outlives_component_body);
-    setenv(DTSPANK_PRESET, "outlives", 1);
-    run_case(S_CTX_ALLOCATOR, outlives_job_body);
-    setenv("SBATCH_NO_KILL", "off", 1);
-    run_case(S_CTX_ALLOCATOR, users_no_kill_body);
-    unsetenv("SBATCH_NO_KILL");
-    setenv(DTSPANK_PRESET, "c.yaml", 1);
-    run_case(S_CTX_ALLOCATOR, ends_job_body);
-    run_case(S_CTX_ALLOCATOR, outlives_preset_body);
-    unsetenv(DTSPANK_PRESET);
 }
 
 static int apart_body(void)
@@ -767,7 +603,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(none_or_no_option_sets_nothing),
         cmocka_unit_test(sbatch_hands_on_only_the_absolute_path),
         cmocka_unit_test(srun_waits_for_no_lost_node_if_the_console_ends_it),
-        cmocka_unit_test(a_job_stays_without_nodes_that_its_run_can_lose),
         cmocka_unit_test(only_a_step_of_keepers_survives_that_memory_runs_out),
         cmocka_unit_test(variables_for_srun_are_removed_after_use),
         cmocka_unit_test(a_nested_submission_forgets_the_outer_task),
