@@ -60,7 +60,7 @@ struct dt_report_step {
     double epoch;
     double loss; /* mean over the tokens or pairs since the last report */
     double lr, grad_norm;
-    double tokens;                  /* of all ranks, since the last report */
+    double tokens;                  /* of all ranks, in those seconds */
     double seconds;                 /* wall time, since the last report */
     struct dt_report_values values; /* of the algorithm */
     struct dt_report_values costs;  /* of time and memory */

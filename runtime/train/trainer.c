@@ -161,7 +161,6 @@ static int report_step(struct dt_run *run, struct dt_report_step *line,
     line->total_steps = run->total_steps;
     line->epoch = (double)p->position / (double)run->epoch_samples;
     line->loss = p->loss_sum / p->loss_tokens;
-    line->tokens = spec->algo->loss ? p->metrics.tokens : p->loss_tokens;
     line->values = report_values(run, &p->metrics);
     if (spec->algo->loss)
         line->values.value[line->values.count++] =

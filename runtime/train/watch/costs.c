@@ -324,6 +324,12 @@ static double utilization(const struct dt_run *run, double tokens)
                 : NAN;
 }
 
+double dt_watch_tokens(const struct dt_run *run)
+{
+    const struct dt_progress *p = &run->progress;
+    return run->spec.algo->loss ? p->metrics.tokens : p->loss_tokens;
+}
+
 int dt_watch_costs(struct dt_run *run, struct dt_report_step *line,
                    struct dt_error *err)
 {
@@ -331,13 +337,15 @@ int dt_watch_costs(struct dt_run *run, struct dt_report_step *line,
     struct dt_report_values *costs = &line->costs;
     const bool asks = dt_run_can_ask(run);
     double mine[DT_COSTS];
+    const double tokens = dt_watch_tokens(run);
     line->seconds = dt_clock_now() - w->window.since;
+    line->tokens = tokens - w->window.before;
     measure(run, asks, mine);
     w->costs.tokens += line->tokens;
     if (asks && dt_gather(run->comm, mine, DT_COSTS, w->costs.ranks, err) < 0)
         return -1;
     costs->count = 0;
-    add(costs, "tokens", line->tokens);
+    add(costs, "tokens", tokens);
     add(costs, "total_tokens", run->progress.tokens);
     add(costs, "step_s", line->seconds / (double)w->window.steps);
     add_times(run, mine, asks, costs);
@@ -356,6 +364,7 @@ int dt_watch_costs(struct dt_run *run, struct dt_report_step *line,
      * time belongs to the next step.
      */
     w->window.since += line->seconds;
+    w->window.before = 0;
     w->window.steps = 0;
     return 0;
 }

@@ -70,6 +70,7 @@ int dt_watch_begin(struct dt_run *run, struct dt_error *err)
     place_arrays(w, world);
     dt_spent_now(device, &w->costs.spent);
     w->window.since = w->costs.written = w->costs.asked = dt_clock_now();
+    w->window.before = dt_watch_tokens(run);
     dt_spent_now(device, &w->slow.spent);
     dt_strain_read(&w->slow.strain, "");
     w->slow.asked = dt_clock_now();

@@ -41,8 +41,11 @@ bool dt_watch_due(const struct dt_run *run);
  */
 int dt_watch_step(struct dt_run *run, struct dt_error *err);
 
-/* Fills the seconds and the costs, in time, memory and energy, of the steps
- * since the last report, which had line->tokens. The next window begins where
+/* Tokens of the steps since the last report. */
+double dt_watch_tokens(const struct dt_run *run);
+
+/* Fills the seconds, the tokens and the costs, in time, memory and energy, of
+ * the steps of this process since the last report. The next window begins where
  * these seconds end. All ranks call it after the same step. -1: a peer failed.
  */
 int dt_watch_costs(struct dt_run *run, struct dt_report_step *line,

@@ -119,7 +119,8 @@ struct dt_watch {
     double *room;   /* (world) */
     /* of the steps since the last line of the report */
     struct {
-        double since; /* when it began */
+        double since;  /* when it began */
+        double before; /* tokens of its line from before this process */
         long steps;
     } window;
     struct {

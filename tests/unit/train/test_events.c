@@ -124,6 +124,41 @@ static void a_save_tells_its_seconds_and_bytes(void **state)
     free(text);
 }
 
+/* A number of the line of a step. */
+static double metric(long step, const char *name)
+{
+    FILE *file = fopen("out/logs/metrics.jsonl", "r");
+    char line[4096];
+    double value = NAN;
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file)) {
+        json_t *json = json_loads(line, 0, NULL);
+        if (json_integer_value(json_object_get(json, "step")) == step)
+            value = json_number_value(json_object_get(json, name));
+        json_decref(json);
+    }
+    fclose(file);
+    return value;
+}
+
+/* Of the five steps since the line before, two are of this process. */
+static void a_rate_is_of_the_steps_that_were_timed(void **state)
+{
+    static const char lines[] =
+        "training: {train_batch_size: 6, resume: auto, max_steps: 5}\n"
+        "logging: {steps: 5, first_step: false}\n";
+    (void)state;
+    small_clean(NULL);
+    stop_after = 3;
+    train(1, lines);
+    stop_after = 0;
+    assert_int_equal(status, EX_TEMPFAIL);
+    train(1, lines);
+    const double timed = metric(5, "tokens_per_s") * 2 * metric(5, "step_s");
+    assert_true(metric(5, "tokens") > 0);
+    assert_true(fabs(timed / metric(5, "tokens") - 0.4) < 0.01);
+}
+
 /* The steps of checkpoints that are there: "2 4". */
 static const char *saved(void)
 {
@@ -659,6 +694,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(events_tell_the_history_of_all_starts),
+        CASE(a_rate_is_of_the_steps_that_were_timed),
         CASE(a_stopped_run_leaves_total_limit_checkpoints),
         CASE(a_run_that_is_stopped_without_a_loss_keeps_one_more),
         CASE(a_save_tells_its_seconds_and_bytes),
