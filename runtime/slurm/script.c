@@ -308,12 +308,16 @@ static int print_ranks(const struct job *job, struct dt_error *err)
     return rc;
 }
 
+/* The step of keepers has its spares, too. */
 static void print_step(const struct dt_conf *conf)
 {
     char number[DT_SETTING_BYTES];
+    struct dt_conf step = *conf;
+    if (dt_job_outlives(conf))
+        step.launch.nodes += conf->launch.spares;
     fputs("srun", stdout);
     for (const struct dt_setting *s = dt_settings; s->key; s++) {
-        const char *value = dt_setting_text(conf, s, number);
+        const char *value = dt_setting_text(&step, s, number);
         if (!value)
             continue;
         printf(" --%s=", s->option);

@@ -132,6 +132,25 @@ static void check_total(struct printer *p, const char *key, long wanted,
                        wanted, what, wanted * nodes, nodes, p->job, has);
 }
 
+/* Refuses an srun whose nodes are those that are to have ranks: its last ones
+ * would be the spares.
+ */
+static void check_spares(struct printer *p)
+{
+    const struct dt_conf *conf = p->conf;
+    const long spares = conf->launch.spares;
+    struct dt_slurm_size asked;
+    dt_request_read_step(p->words, &asked);
+    if (asked.nodes > spares && asked.nodes < conf->launch.nodes)
+        report_problem(p, "launch.spares",
+                       "%ld of the %ld nodes of --nodes, so that ranks have "
+                       "%ld, and not the %ld of launch.nodes: give "
+                       "--nodes=%ld, or --disttrain-set=launch.spares=0",
+                       spares, asked.nodes, asked.nodes - spares,
+                       conf->launch.nodes - spares, conf->launch.nodes);
+    dt_slurm_size_fini(&asked);
+}
+
 /* Names the sizes that sbatch or salloc is not asked for. The job gets one node
  * for sure, and the rest only where jobs get whole nodes, as on many clusters.
  */
@@ -505,6 +524,8 @@ int dt_submission_print(struct dt_conf *conf, const char *file,
         step.launch.nodes = nodes;
         p.nodes = "nodes with launch.spares";
     }
+    if (p.keeps && conf->launch.spares > 0 && dt_job_outlives(conf))
+        check_spares(&p);
     if (p.job)
         check_allocation(&p);
     if (p.size.array_together && dt_submission_shared(conf))

@@ -242,6 +242,17 @@ static void the_spares_are_nodes_of_a_job(void **state)
     assert_non_null(strstr(errors, "3 nodes with launch.spares, but this job "
                                    "asks for one: add --nodes=3\n"));
     unlink("job.sh");
+    /* nodes of srun that are to have ranks would be spares */
+    assert_int_equal(check("--contract t.yaml -- -N2"), EX_CONFIG);
+    assert_non_null(strstr(
+        errors,
+        "launch.spares: 1 of the 2 nodes of --nodes, so that ranks have 1, and "
+        "not the 2 of launch.nodes: give --nodes=3, or "
+        "--disttrain-set=launch.spares=0\n"));
+    assert_int_equal(check("--contract t.yaml -- -N3"), 0);
+    assert_int_equal(check("--contract t.yaml -- -N4"), 0);
+    assert_int_equal(check("--contract --set launch.spares=0 t.yaml -- -N2"),
+                     0);
     /* a command that is no keeper runs on whatever the job has */
     setenv("SLURM_JOB_ID", "77", 1);
     setenv("SLURM_JOB_NUM_NODES", "3", 1);

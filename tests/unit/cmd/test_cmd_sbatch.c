@@ -101,6 +101,8 @@ static void a_job_that_outlives_its_nodes_is_not_killed_with_one(void **state)
     write_file("t.yaml", LEAST "launch: {nodes: 2, spares: 1}\n");
     assert_int_equal(RUN("t.yaml"), 0);
     assert_non_null(strstr(out, "#SBATCH --no-kill\n"));
+    assert_int_equal(RUN("--dry-run", "t.yaml"), 0);
+    assert_non_null(strstr(out, "srun --nodes=3 --disttrain="));
     assert_int_equal(RUN("t.yaml", "--", "--no-kill=off"), 0);
     assert_null(strstr(out, "#SBATCH --no-kill\n"));
     assert_non_null(strstr(out, "#SBATCH --no-kill=off\n"));
