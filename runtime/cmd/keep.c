@@ -12,8 +12,10 @@
 
 #include "base/clock.h"
 #include "base/inherited.h"
+#include "base/job_id.h"
 #include "base/proc.h"
 #include "cmd/cmd_impl.h"
+#include "contract/comment.h"
 #include "contract/contract.h"
 #include "contract/requeue_rule.h"
 #include "keeper/keeper.h"
@@ -44,6 +46,20 @@ static int leave_out(const char *nodes, int n)
     if (n == 1)
         fprintf(stderr, "disttrain: warning: %s\n", err.text);
     return 1;
+}
+
+static const double COMMENT_S = 10; /* for Slurm */
+
+/* The comment of the job is all that is left to tell the user. */
+static void tell_lost(const char *node)
+{
+    char job[DT_JOB_ID_BYTES], text[240];
+    snprintf(text, sizeof(text),
+             DT_COMMENT_OURS "%s, the node of srun, is lost: the run goes on "
+                             "without output, see disttrain top",
+             node);
+    if (!getenv(DT_ENV_JOB_COMMENT) && dt_job_id(getenv("SLURM_JOB_ID"), job))
+        dt_comment_set(job, text, COMMENT_S);
 }
 
 /* In all, longer than Slurm takes to find a node down. */
@@ -106,6 +122,7 @@ static int keep(struct dt_keeper_options *options, const struct dt_conf *conf)
     unsetenv(DT_ENV_KEPT); /* keepers below this one do not end its step */
     unsetenv(DT_ENV_OUTLIVES);
     options->leave_out = leave_out;
+    options->tell_lost = tell_lost;
     options->shrink_s = SHRINK_S;
     options->is_left_out = dt_job_has_left;
     options->end_job = end_job;

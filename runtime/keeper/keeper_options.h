@@ -27,6 +27,10 @@ struct dt_keeper_options {
      */
     int (*leave_out)(const char *nodes, int n);
     double shrink_s; /* between two tries */
+    /* Tells the user that the node of srun is lost, and the run's output with
+     * it, while the run goes on; in that child, too. NULL: nobody does.
+     */
+    void (*tell_lost)(const char *node);
     /* Whether Slurm has taken a node out of the job, and ends what it finds of
      * the job there; NULL: it cannot be asked.
      */

@@ -90,6 +90,9 @@ static int run_leave_out(const void *leader)
 {
     const struct dt_leader *l = leader;
     char nodes[4096];
+    if (l->shrinks == 1 && l->options->tell_lost &&
+        dt_reach_lost_srun(l->options, &l->roster))
+        l->options->tell_lost(l->options->srun_node);
     list_lost(l, nodes, sizeof(nodes));
     return nodes[0] ? l->options->leave_out(nodes, l->shrinks) : 0;
 }

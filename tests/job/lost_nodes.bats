@@ -338,6 +338,7 @@ link() {
 @test "when the batch host and srun are lost, the run ends, and then the job" {
     batch host "$TWO, spares: 1"
     cut_off n1
+    dt_wait_for 40 job_is "Comment=disttrain: n1, the node of srun, is lost: the run goes on"
     # Slurm keeps a job with its batch host until it finds that down
     dt_wait_for 100 job_is JobState=COMPLETING Restarts=0 \
         "Comment=disttrain: the node of srun is lost, and the step has ended with status 0: cancelled"

@@ -95,6 +95,11 @@ static void where_the_host_of_srun_lives_nobody_ends_the_job(void **state)
 
 static int refusals; /* of Slurm */
 
+static void tell_lost(const char *node)
+{
+    fprintf(stderr, "told: %s.\n", node);
+}
+
 static int leave_out(const char *nodes, int n)
 {
     fprintf(stderr, "left out: %s%s\n", nodes, n <= refusals ? ", no." : ".");
@@ -109,12 +114,14 @@ static void the_host_of_srun_stays_in_its_job(void **state)
     setenv("LAST", "2", 1);
     open_srun(5, "out");
     scene.options.leave_out = leave_out;
+    scene.options.tell_lost = tell_lost;
     start_step(5);
     lose(0);
     scene_await(&scene, "life 1: ", 4);
     lose(1);
     end_step();
     unsetenv("LAST");
+    has("told: ", 0);
     has("left out: ", 1);
     has("left out: n2.\n", 1);
 }
@@ -173,11 +180,14 @@ static void without_srun_the_last_leader_ends_the_job(void **state)
     (void)state;
     silent = true;
     open_srun(3, "srun");
+    scene.options.leave_out = leave_out;
+    scene.options.tell_lost = tell_lost;
     start_step(3);
     lose(0);
     end_step();
     expect((int[]){SIGKILL, 0, 0});
     has("life 1: ", 2);
+    has("told: n1.\n", 1);
     assert_string_equal(read_job_end(), "0.");
     /* nobody knows whether others go on */
     open_srun(2, "other");
