@@ -274,15 +274,33 @@ static void take_verdict(struct console *c)
         c->ending = dt_clock_now() + REST_S;
 }
 
-/* Keepers have left the step, and nobody that can be heard has gone on: no
- * verdict comes, and srun would wait for the lost nodes. Others may take long
- * to find a leader; each that leaves was still looking for one.
+/* Whether keepers have left the step, and nobody that can be heard has gone on.
+ */
+static bool is_left(const struct console *c)
+{
+    const struct dt_outcome *outcome = c->step.outcome;
+    return outcome->left > 0 && outcome->left >= outcome->epoch &&
+           !outcome->judged;
+}
+
+/* The verdict on a step that all have left. */
+static void judge_left(struct console *c)
+{
+    struct dt_outcome *outcome = c->step.outcome;
+    outcome->judged = true;
+    outcome->verdict = EX_UNAVAILABLE;
+    outcome->nodes_lost = 1; /* at least */
+    take_verdict(c);
+}
+
+/* Where all have left no verdict comes, and srun would wait for the lost nodes.
+ * Others may take long to find a leader; each that leaves was still looking for
+ * one.
  */
 static void watch_keepers(struct console *c)
 {
-    struct dt_outcome *outcome = c->step.outcome;
-    const bool open = outcome->left > 0 && outcome->left >= outcome->epoch &&
-                      !outcome->judged;
+    const struct dt_outcome *outcome = c->step.outcome;
+    const bool open = is_left(c);
     const double await = c->await > 0 ? c->await : outcome->await_s;
     char text[160];
     if (!open)
@@ -297,10 +315,7 @@ static void watch_keepers(struct console *c)
              "and for %.0f s no others have gone on: it ends\n",
              await);
     print_message(c, text);
-    outcome->judged = true;
-    outcome->verdict = EX_UNAVAILABLE;
-    outcome->nodes_lost = 1; /* at least */
-    take_verdict(c);
+    judge_left(c);
 }
 
 static void end_srun(struct console *c)
@@ -679,6 +694,8 @@ int dt_console_run(FILE *settings)
         run_loop(c);
         if (c->interrupts >= 0)
             close(c->interrupts);
+        if (is_left(c)) /* Slurm has found the lost nodes before */
+            judge_left(c);
         dt_console_step_read_end(&c->step, settings);
         dt_footer_end();
         report_outcome(c);

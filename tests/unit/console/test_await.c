@@ -77,6 +77,7 @@ static void start_console(void)
         signal(SIGTERM, SIG_DFL);
         if (fork() == 0)
             run_console(console.facts, out[0], err[0], shown[1]);
+        close_range(STDERR_FILENO + 1, UINT_MAX, 0);
         for (;;)
             pause();
     }
@@ -158,6 +159,26 @@ static void each_keeper_that_leaves_begins_the_wait_anew(void **state)
     end_console();
 }
 
+/* Slurm has found the lost nodes down, and so srun ends with a status of its
+ * own.
+ */
+static void a_step_that_all_have_left_has_the_status_of_lost_nodes(void **state)
+{
+    char facts[512] = "";
+    ssize_t n;
+    (void)state;
+    start_console();
+    pass(LEAVES);
+    close(console.err); /* srun's end */
+    do
+        n = read(console.shown, console.said, sizeof(console.said) - 1);
+    while (n > 0);
+    console.err = dup(console.shown);
+    assert_true(pread(console.facts, facts, sizeof(facts) - 1, 0) > 0);
+    assert_non_null(strstr(facts, DT_CONSOLE_VERDICT "69\n"));
+    end_console();
+}
+
 /* They have twelve outages of the network, which may be longer. */
 static void keepers_say_how_long_others_may_take(void **state)
 {
@@ -213,6 +234,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_keeper_that_leaves_begins_the_wait_anew),
+        cmocka_unit_test(
+            a_step_that_all_have_left_has_the_status_of_lost_nodes),
         cmocka_unit_test(keepers_say_how_long_others_may_take),
         cmocka_unit_test(nobody_waits_once_others_have_gone_on),
         cmocka_unit_test(
