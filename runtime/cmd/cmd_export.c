@@ -5,6 +5,7 @@
 #include "config.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
@@ -65,6 +66,13 @@ static const struct dt_cmd_line line = {
     "of the training.\n",
     table, NULL};
 
+/* Under srun each task runs this program, and one of them writes. */
+static bool is_first_task(void)
+{
+    const char *task = getenv("SLURM_PROCID");
+    return !task || strcmp(task, "0") == 0;
+}
+
 int dt_cmd_export(int argc, char **argv)
 {
     struct dt_error err;
@@ -81,6 +89,8 @@ int dt_cmd_export(int argc, char **argv)
     if (argc - optind > 2)
         return dt_cmd_usage_error("export", "unexpected '%s'",
                                   argv[optind + 2]);
+    if (!is_first_task())
+        return 0;
     export.from = argv[optind];
     export.to = argv[optind + 1];
     if (dt_export(&export, &err) < 0) {

@@ -446,10 +446,13 @@ void dt_live_event(struct dt_live *live, const struct dt_report_event *event)
     pthread_mutex_lock(&live->lock);
     struct dt_live_state *s = &live->state;
     dt_account_event(&live->account, event);
-    if (s->event_count == DT_LIVE_EVENTS)
+    /* small data has an end of epoch each second, and numbers tell the epoch */
+    const bool listed = strcmp(said.kind, "epoch") != 0;
+    if (listed && s->event_count == DT_LIVE_EVENTS)
         memmove(s->events, s->events + 1,
                 --s->event_count * sizeof(*s->events));
-    s->events[s->event_count++] = said;
+    if (listed)
+        s->events[s->event_count++] = said;
     if (strncmp(said.kind, "save", 4) == 0) {
         s->save = said;
         s->saved = true;
