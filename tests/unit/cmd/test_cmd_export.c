@@ -171,6 +171,19 @@ static void an_export_holds_the_model_and_nothing_else(void **state)
                  exists("model/checksums.txt") || exists(".tmp-model"));
 }
 
+static void of_the_tasks_of_a_step_the_first_one_writes(void **state)
+{
+    (void)state;
+    setenv("SLURM_PROCID", "3", 1);
+    assert_int_equal(RUN("run/checkpoints/checkpoint-7", "model"), 0);
+    assert_string_equal(out, "");
+    assert_false(exists("model"));
+    setenv("SLURM_PROCID", "0", 1);
+    assert_int_equal(RUN("run/checkpoints/checkpoint-7", "model"), 0);
+    assert_true(exists("model/config.json"));
+    unsetenv("SLURM_PROCID");
+}
+
 static void options_set_the_type_and_the_shard_size(void **state)
 {
     (void)state;
@@ -324,6 +337,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup(f, setup)
     const struct CMUnitTest tests[] = {
         TEST(an_export_holds_the_model_and_nothing_else),
+        TEST(of_the_tasks_of_a_step_the_first_one_writes),
         TEST(options_set_the_type_and_the_shard_size),
         TEST(a_bf16_run_exports_fp32_weights_on_request),
         TEST(every_family_comes_out_as_it_went_in),

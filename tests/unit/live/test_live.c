@@ -135,6 +135,8 @@ static void only_the_newest_points_and_events_are_kept(void **state)
             live, &(struct dt_live_numbers){.step = i, .loss = (double)i});
         dt_live_event(live,
                       &(struct dt_report_event){.kind = "eval", .step = i});
+        dt_live_event(live,
+                      &(struct dt_report_event){.kind = "epoch", .step = i});
     }
     dt_live_destroy(live);
     const struct dt_live_state *s = read_state(dir);
