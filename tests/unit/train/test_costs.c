@@ -149,7 +149,7 @@ static void ranks_jsonl_has_a_line_at_the_end(void **state)
 /* Waiting for what the last rank has to say is no time that nobody counts. */
 static int ask_late_rank(struct dt_run *run, void *arg)
 {
-    struct dt_report_step line = {.tokens = 100};
+    struct dt_report_step line = {0};
     struct dt_error err = {0};
     (void)arg;
     TRY(dt_watch_begin(run, &err) == 0);
@@ -182,7 +182,7 @@ static double value_of(const struct dt_report_values *values, const char *name)
 /* Rank 0 reads the counter of the host, which grows by 5 J. */
 static int count_energy(struct dt_run *run, void *arg)
 {
-    struct dt_report_step line = {.tokens = 100};
+    struct dt_report_step line = {0};
     const struct dt_report_values *costs = &line.costs;
     struct dt_error err = {0};
     TRY(dt_watch_begin(run, &err) == 0);
@@ -192,10 +192,12 @@ static int count_energy(struct dt_run *run, void *arg)
     if (run->spec.rank == 0)
         sysfs_write("host", "5000000\n", ZONE "/energy_uj");
     run->watch->window.steps = 2;
+    run->progress.loss_tokens = 100;
     TRY(dt_watch_costs(run, &line, &err) == 0);
     TRY(near(value_of(costs, "energy_j"), 5, 1e-9));
     TRY(near(value_of(costs, "tokens_per_j"), 20, 1e-9));
     run->watch->window.steps = 1;
+    run->progress.loss_tokens = 0;
     TRY(dt_watch_costs(run, &line, &err) == 0);
     TRY(value_of(costs, "energy_j") == 0); /* nothing since then */
     TRY(isnan(value_of(costs, "tokens_per_j")));
