@@ -9,7 +9,9 @@
  * the first words of the command, if there is one.
  * Each --disttrain-set KEY=VALUE becomes --set KEY=VALUE before FILE.
  * sbatch and salloc run `RUNTIME check --contract --allocation SCRIPT FILE --
- * WORD...`; an empty SCRIPT is none (salloc, sbatch --wrap).
+ * WORD...`; an empty SCRIPT is none (salloc, sbatch --wrap). Before they know
+ * their options they run `RUNTIME check --outlives FILE --`, whose exit status
+ * is 0 if the run goes on without nodes that it loses.
  * If the config has no mistake, the exit status is 0 and stdout has lines of
  * the form
  *
