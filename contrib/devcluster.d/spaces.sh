@@ -10,6 +10,7 @@
 # or created outside the spaces, so the kernel removes everything when they end.
 
 subnet=10.11.12
+nets=() # of the spaces that spaces_hold has opened
 
 # space_pid NAME: prints the id of the holder; fails if it is gone.
 space_pid() {
@@ -64,12 +65,25 @@ space_create() {
     fi
 }
 
-# spaces_pids [NAME]: prints the processes of one space or of all of them.
-spaces_pids() {
-    local file net match=()
+# spaces_hold [NAME]: opens the networks of one space, or of all, that is on, and
+# leaves "net:[INODE]" of each in nets. The kernel gives the number of a network
+# that has ended to the next one, of whatever cluster; of one that is open it does
+# not.
+spaces_hold() {
+    local file fd net pid
+    nets=()
     for file in "$dir"/ns/${1:-*}; do
-        [[ -e $file ]] || continue
+        [[ -e $file ]] && pid=$(space_pid "${file##*/}") || continue
+        { exec {fd}<"/proc/$pid/ns/net"; } 2>/dev/null || continue
         read -r _ net <"$file"
+        [[ $(readlink "/proc/$$/fd/$fd") != "$net" ]] || nets+=("$net")
+    done
+}
+
+# spaces_pids: prints the processes of the spaces that are held.
+spaces_pids() {
+    local net match=()
+    for net in "${nets[@]}"; do
         net=${net/\[/\\[}
         match+=(-o -lname "${net/\]/\\]}")
     done
@@ -82,8 +96,9 @@ spaces_pids() {
 # spaces_kill [NAME]: ends all processes of one space or of all of them.
 spaces_kill() {
     local pids tries
+    spaces_hold "$@"
     for ((tries = 0; tries < 200; tries++)); do
-        mapfile -t pids < <(spaces_pids "$@")
+        mapfile -t pids < <(spaces_pids)
         ((${#pids[@]} > 0)) || return 0
         kill -KILL "${pids[@]}" 2>/dev/null
         sleep 0.02

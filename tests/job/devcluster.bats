@@ -41,6 +41,13 @@ traces() {
     ls -d /run/mount 2>/dev/null || true
 }
 
+# processes_in NET: prints the processes of a network, "net:[INODE]".
+processes_in() {
+    local pattern=${1/\[/\\[}
+    find /proc -maxdepth 3 -path '/proc/[0-9]*/ns/net' \
+        -lname "${pattern/\]/\\]}" 2>/dev/null | cut -d/ -f3
+}
+
 @test "a job runs on all four nodes" {
     run -0 dt_srun -N4 --ntasks-per-node=2 hostname
     [[ $(sort -u <<<"$output" | tr '\n' ' ') == "n1 n2 n3 n4 " ]]
@@ -216,14 +223,36 @@ traces() {
     dt_wait_for 40 devcluster run --name "$DT_CLUSTER-b" --node n3 \
         -- pgrep -f "sleep 100"
     [[ $(traces "$DT_CLUSTER-b") == *"holder.sh n3"* ]]
-    spaces=$(sed 's/.*\[\([0-9]*\)\]/\1/' \
-        "/run/disttrain-devcluster/$DT_CLUSTER-b/ns/"*)
-    [[ $(lsns --noheadings --type net --output NS) == *"${spaces##*$'\n'}"* ]]
+    # while it is open, no other network gets its number
+    holder=$(cut -d' ' -f1 "/run/disttrain-devcluster/$DT_CLUSTER-b/ns/n3")
+    exec {network}<"/proc/$holder/ns/net"
+    net=$(readlink "/proc/$holder/ns/net")
+    [[ -n $(processes_in "$net") ]]
     devcluster down --name "$DT_CLUSTER-b"
     wait
-    run -1 grep -F "$spaces" <<<"$(lsns --noheadings --type net --output NS)"
+    [[ -z $(processes_in "$net") ]]
+    exec {network}<&-
     traces "$DT_CLUSTER-b" >"$BATS_TEST_TMPDIR/after"
     diff "$BATS_TEST_TMPDIR/before" "$BATS_TEST_TMPDIR/after"
+}
+
+@test "a network with the number of one that has ended is somebody else's" {
+    local net pid up=(devcluster up --name "$DT_CLUSTER-b" --nodes 2 --plugin none)
+    "${up[@]}"
+    devcluster kill --name "$DT_CLUSTER-b" n2
+    unshare --net sleep 100 3>&- &
+    pid=$!
+    dt_wait_for 40 grep -qx sleep "/proc/$pid/comm" # it has its network
+    net=$(readlink "/proc/$pid/ns/net")
+    sed -i "s/net:.*/$net/" "/run/disttrain-devcluster/$DT_CLUSTER-b/ns/n2"
+    devcluster down --name "$DT_CLUSTER-b"
+    kill -0 "$pid"
+    # neither does it count as a cluster that is up
+    mkdir -p "/run/disttrain-devcluster/$DT_CLUSTER-b/ns"
+    echo "4194304 $net" >"/run/disttrain-devcluster/$DT_CLUSTER-b/ns/n2"
+    "${up[@]}"
+    devcluster down --name "$DT_CLUSTER-b"
+    kill "$pid"
 }
 
 @test "a failed up names the daemon and leaves nothing behind" {
