@@ -76,6 +76,11 @@ static const double BOOT_S = 300;
 /* In which Slurm finds nodes down (SlurmdTimeout), at many a site. */
 static const double DOWN_S = 3600;
 
+/* In which the console hears that a step without some of its nodes has ended;
+ * TCP tries again for so long what a link has lost.
+ */
+static const double HEAR_S = 120;
+
 /* Between two tries to end the job, while Slurm does not answer. */
 static const double AGAIN_S = 20;
 
@@ -131,6 +136,7 @@ static int keep(struct dt_keeper_options *options, const struct dt_conf *conf)
     options->silence_s = fmax(SILENCE_S, options->outage_s);
     options->boot_s = BOOT_S;
     options->down_s = DOWN_S;
+    options->hear_s = HEAR_S;
     options->srun_node = getenv(DT_ENV_SRUN_NODE);
     options->srun_address = getenv("SLURM_LAUNCH_NODE_IPADDR");
     options->srun_port = port ? atoi(port) : 0;

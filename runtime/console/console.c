@@ -260,9 +260,9 @@ static void tell_srun(struct console *c, const char *key, int status)
                          "step\n");
 }
 
-/* Keepers have ended the step. Leaves its exit status to the plugin. Only for
- * nodes that are lost srun would wait: for a long time, or forever if they are
- * not part of its job any more.
+/* Keepers have ended the step. Leaves its exit status to the plugin. For nodes
+ * that are lost srun would wait: for a long time, or forever if they are not
+ * part of its job any more; and a keeper waits for the end of srun.
  */
 static void take_verdict(struct console *c)
 {

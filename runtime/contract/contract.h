@@ -96,7 +96,10 @@
  * Keepers write records with KEEPERS for TOKEN, and without rank, host and
  * time: an epoch has begun (base/epoch.h); a keeper leaves the step, which
  * others may go on with, in the next one, within so many seconds; and all have
- * ended, with the exit status of the step, and how many nodes it has lost.
+ * ended, with the exit status of the step, and how many nodes it has lost. If
+ * there are any, the console ends srun then, and the keeper that wrote so waits
+ * for that: srun drops what it has not read when the last task has ended, if
+ * any was killed.
  *
  *     disttrain: record: KEEPERS epoch NUMBER
  *     disttrain: record: KEEPERS leaves NUMBER SECONDS

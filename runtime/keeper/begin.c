@@ -72,7 +72,7 @@ static int find_teller(const struct dt_leader *l)
     return l->id;
 }
 
-/* Tells all, and the console in srun. */
+/* Tells all, of whom one tells the console in srun. */
 void dt_life_end_others(struct dt_leader *l)
 {
     const struct dt_wire_bye bye = {.cause = l->verdict.cause,
@@ -81,8 +81,6 @@ void dt_life_end_others(struct dt_leader *l)
     l->phase = DT_OVER;
     l->told = true;
     l->srun_gone = dt_reach_srun(l->options, &l->roster) != DT_ANSWER_OPEN;
-    if (bye.tells == l->id)
-        dt_keeper_record_end(l->options, &bye);
     dt_leader_send_all(l, DT_WIRE_BYE, &bye, sizeof(bye), NULL, 0);
 }
 

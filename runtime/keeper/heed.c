@@ -78,6 +78,20 @@ void dt_keeper_end(struct dt_keeper *k, int cause)
     k->over = true;
 }
 
+/* Tells the console in srun. Once the last task has ended srun drops what it
+ * has not read, if any of them was killed; with nodes, others may be. So this
+ * one stays until the console has ended srun.
+ */
+static void tell_end(struct dt_keeper *k, const struct dt_wire_bye *bye)
+{
+    const int status = bye->cause.status;
+    dt_keeper_record(k->options, "verdict %d %d",
+                     WIFEXITED(status) ? WEXITSTATUS(status)
+                                       : 128 + WTERMSIG(status),
+                     bye->gone);
+    k->stays = bye->gone > 0 && k->options->token;
+}
+
 static int take_message(struct dt_keeper *k,
                         const struct dt_wire_message *message)
 {
@@ -96,8 +110,8 @@ static int take_message(struct dt_keeper *k,
         if (message->bytes != sizeof(bye))
             return -1;
         memcpy(&bye, message->body, sizeof(bye));
-        if (bye.tells == k->id && !k->leader)
-            dt_keeper_record_end(k->options, &bye);
+        if (bye.tells == k->id)
+            tell_end(k, &bye);
         dt_keeper_end(k, bye.cause.status);
         return 0;
     case DT_WIRE_BLOBS:

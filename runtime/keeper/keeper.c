@@ -34,6 +34,8 @@ enum {
     SAY_S = 120, /* in which TCP tries again what a link has lost */
 };
 
+static const double LOOK_S = 0.1; /* whether slurmstepd has gone */
+
 /* --- who this is --- */
 
 bool dt_keeper_possible(const char *secret, const char **why)
@@ -240,6 +242,15 @@ static void free_keeper(struct dt_keeper *k)
     dt_roster_fini(&k->roster);
 }
 
+/* Waits for the end of srun, and with it of this process. */
+static void stay(const struct dt_keeper *k)
+{
+    const double until = dt_clock_now() + k->options->hear_s;
+    sigprocmask(SIG_SETMASK, &k->before, NULL);
+    while (dt_clock_now() < until && getppid() == k->parent)
+        dt_clock_sleep(LOOK_S);
+}
+
 /* Ends this process as its worker has ended. */
 static int end_like(int status, const sigset_t *before)
 {
@@ -285,5 +296,7 @@ int dt_keeper_run(const struct dt_keeper_options *options, struct dt_error *err)
     }
     free(fds);
     free_keeper(&k);
+    if (k.stays)
+        stay(&k);
     return rc < 0 ? -1 : end_like(k.end, &k.before);
 }

@@ -54,6 +54,7 @@ struct dt_keeper_options {
     long least;         /* ranks with which it may go on; 0: as many as before
                            only */
     const char *token;  /* of records for srun; NULL: none is written */
+    double hear_s;      /* in which srun's console hears the verdict */
     bool trains;        /* it is `disttrain train`: it tells its step, and its
                            exit status says whether another try is of use */
     long max_restarts;  /* in a row, without a new step in between */

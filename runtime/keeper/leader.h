@@ -124,8 +124,6 @@ void dt_leader_send_all(struct dt_leader *leader, enum dt_wire_type type,
 /* From any keeper to the console in srun: a record of what keepers do. */
 __attribute__((format(printf, 2, 3))) void dt_keeper_record(
     const struct dt_keeper_options *options, const char *fmt, ...);
-void dt_keeper_record_end(const struct dt_keeper_options *options,
-                          const struct dt_wire_bye *bye);
 
 /* --- begin.c: the beginning of a life of the workers, and the end of all ---
  */

@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -43,14 +42,4 @@ void dt_keeper_record(const struct dt_keeper_options *options, const char *fmt,
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     fprintf(stderr, "disttrain: record: %s %s\n", options->token, text);
-}
-
-void dt_keeper_record_end(const struct dt_keeper_options *options,
-                          const struct dt_wire_bye *bye)
-{
-    const int status = bye->cause.status;
-    dt_keeper_record(options, "verdict %d %d",
-                     WIFEXITED(status) ? WEXITSTATUS(status)
-                                       : 128 + WTERMSIG(status),
-                     bye->gone);
 }

@@ -264,6 +264,29 @@ one_side() {
     one_side three "2 ranks are left of 4" 1 2 3 4
 }
 
+# The task of a node that is taken out of the job is killed. After that srun drops
+# what it has not read as soon as the last task has ended.
+@test "srun that has much to read hears the end all the same" {
+    local pids node status=0
+    SAVE=1000 STEPS=2000 FAULT=,train.step:rank=0:step=12:life=2:stop \
+        start late "nodes: 4, ntasks_per_node: 1, min_ranks: 2"
+    mapfile -t pids < <(pgrep -f "^srun .*--disttrain=late.yaml")
+    part 1 - 2 3 4
+    dt_wait_for 60 grep -q "^step 11" late.log
+    dt_wait_for 60 grep -q "n1: task 0: Killed" late.log
+    kill -STOP "${pids[@]}"
+    dt_run --node n2 pkill -CONT -x disttrain
+    dt_wait_for 60 test -e late.out/checkpoints/checkpoint-2000
+    for node in 2 3; do
+        dt_wait_for 20 no_workers "n$node"
+    done
+    kill -CONT "${pids[@]}"
+    wait "$srun" || status=$?
+    grep -v ^step late.log
+    ((status == 0))
+    run ! grep "first failure" late.log
+}
+
 # Half of the nodes may not go on without the file of the epoch, and the other
 # half says nothing.
 @test "when all that can be heard have left, the step ends by itself" {

@@ -38,6 +38,45 @@ static void a_spare_node_takes_the_place_of_a_lost_one(void **state)
         1);
 }
 
+/* srun drops what it has not read when the last task ends, if any was killed.
+ */
+static void who_tells_the_end_without_a_node_stays_until_srun_ends(void **state)
+{
+    static const double hear_s[] = {3600, 0.1};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        open_step(3, 1, 0, 1);
+        scene.options.token = "70ce4";
+        scene.options.hear_s = hear_s[i];
+        start_step(3);
+        lose(2);
+        scene_await(&scene, "record: 70ce4 verdict 0 1\n", 1);
+        for (int task = 1; task < 3; task++)
+            scene_join(&scene, task);
+        if (i == 0) {
+            dt_clock_sleep(0.3); /* it would end meanwhile */
+            assert_int_equal(waitpid(scene.pids[0], NULL, WNOHANG), 0);
+            assert_int_equal(kill(scene.pids[0], SIGTERM), 0);
+        }
+        scene_join(&scene, 0);
+        expect((int[]){i == 0 ? SIGTERM : 0, 0, SIGKILL});
+    }
+}
+
+static void who_tells_the_end_of_all_nodes_ends(void **state)
+{
+    (void)state;
+    setenv("LAST", "0", 1);
+    open_step(3, 1, 0, 1);
+    scene.options.token = "70ce4";
+    scene.options.hear_s = 3600;
+    start_step(3);
+    end_step();
+    unsetenv("LAST");
+    has("record: 70ce4 verdict 0 0\n", 1);
+    expect((int[]){0, 0, 0});
+}
+
 static void fewer_ranks_go_on_without_a_spare(void **state)
 {
     (void)state;
@@ -391,6 +430,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_spare_node_takes_the_place_of_a_lost_one),
+        cmocka_unit_test(
+            who_tells_the_end_without_a_node_stays_until_srun_ends),
+        cmocka_unit_test(who_tells_the_end_of_all_nodes_ends),
         cmocka_unit_test(fewer_ranks_go_on_without_a_spare),
         cmocka_unit_test(the_next_keeper_leads_when_the_leader_is_lost),
         cmocka_unit_test(a_new_leader_knows_how_much_was_lost),
