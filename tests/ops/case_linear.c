@@ -285,7 +285,7 @@ void test_onednn(void **state)
         double *sum = doubles(c), *in = doubles(b), *from = doubles(a);
         double *start = zeros(M * N);
         if (!dt_onednn_matmul(&p))
-            skip();
+            nothing_here();
         multiply(sum, from, turned ? 1 : K, turned ? M : 1, in, turned ? N : 1,
                  turned ? 1 : K, M, N, K);
         check_close("c", c, sum, 1e-6);
@@ -346,13 +346,13 @@ void test_onednn_threads(void **state)
 void test_onednn(void **state)
 {
     (void)state;
-    skip();
+    nothing_here();
 }
 
 void test_onednn_threads(void **state)
 {
     (void)state;
-    skip();
+    nothing_here();
 }
 
 #endif

@@ -199,7 +199,7 @@ void test_planned_rows(void **state)
     (void)state;
 
     if (ops != dt_ops_cpu())
-        skip();
+        nothing_here();
     for (size_t N = 8; N <= 9; N++) {
         struct dt_view x = tensor(N * C), dx = tensor(N * C);
         struct dt_view targets = tensor_ids(N, V);

@@ -135,7 +135,7 @@ void test_low_rank_few_rows(void **state)
     enum { N = 15, C = 131, R = 9, OC = 300 };
     (void)state;
     if (ops->few_rows == 0)
-        skip();
+        nothing_here();
     for (size_t i = 0; i < TYPE_COUNT; i++) {
         const enum dt_dtype type = TYPES[i];
         const size_t bytes = OC * dt_dtype_bytes(type);

@@ -121,6 +121,17 @@ enum ahead {
  */
 void look_ahead(struct dt_attention *a, enum ahead ahead);
 
+/* Leaves the function of a case that has nothing to show here; check_threads
+ * goes on with others.
+ */
+#define nothing_here()                                                         \
+    do {                                                                       \
+        if (checks_threads())                                                  \
+            return;                                                            \
+        skip();                                                                \
+    } while (0)
+bool checks_threads(void);
+
 /* Runs the case with 1, 2 and 3 threads: every tensor except workspace must
  * have the same bits afterwards.
  */
