@@ -136,16 +136,18 @@ static void describe_instead(const struct dt_leader *l, char *text,
 
 static void tell_restart(const struct dt_leader *l, const char *cause)
 {
-    const bool trains = l->options->trains;
+    const struct dt_verdict *verdict = &l->verdict;
     const int64_t step = dt_endings_step(l->endings, l->pace.size);
-    char after[48] = "";
+    char after[48] = "", count[48] = "";
     if (l->gone > 0 && step > 0)
         snprintf(after, sizeof(after), " after step %" PRId64, step);
+    if (l->options->trains)
+        snprintf(count, sizeof(count), "; %ld", verdict->fruitless);
     fprintf(stderr,
-            "disttrain: %s: all ranks start again%s (restart %d; at most "
+            "disttrain: %s: all ranks start again%s (restart %d%s of at most "
             "%ld%s)\n",
-            cause, after, l->verdict.restarts, l->options->max_restarts,
-            trains ? " without a new step" : "");
+            cause, after, verdict->restarts, count, l->options->max_restarts,
+            l->options->trains ? " without a new step" : "");
 }
 
 /* The workers start on the nodes that are left, and Slurm is told which these

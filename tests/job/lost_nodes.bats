@@ -107,7 +107,7 @@ TWO="nodes: 2, ntasks_per_node: 2"
     cut_off n2
     finish spare
     tell spare
-    grep "node n2, rank 2, rank 3, is lost: it was not heard for 5 s: node n3 takes its place: all ranks start again after step 6 (restart 1; at most 3 without a new step)" spare.log
+    grep "node n2, rank 2, rank 3, is lost: it was not heard for 5 s: node n3 takes its place: all ranks start again after step 6 (restart 1; 1 of at most 3 without a new step)" spare.log
     grep "continuing after step 6 with the memory of the processes before, of which 2 ranks get a copy" spare.log
     run ! grep "resuming from" spare.log
     same_run whole spare

@@ -67,10 +67,10 @@ static void all_start_again_when_one_fails(void **state)
         "sleep 1000");
     expect_all(0);
     has("rank 1 on ", 1);
-    has(" was killed by signal 9 (Killed): all ranks start again (restart 1; "
+    has(" was killed by signal 9 (Killed): all ranks start again (restart 1 of "
         "at most 3)\n",
         1);
-    has(" has ended with status 3: all ranks start again (restart 2; at most "
+    has(" has ended with status 3: all ranks start again (restart 2 of at most "
         "3)\n",
         1);
     for (int life = 0; life < 3; life++) {
@@ -100,7 +100,7 @@ static void restarts_before_the_step_count_as_well(void **state)
     expect_all(0);
     has("life 2 of 5.\n", 2);
     has("life 3 of 5.\n", 2);
-    has("(restart 1; at most 3)\n", 1);
+    has("(restart 1 of at most 3)\n", 1);
 }
 
 static void each_task_ends_as_its_worker_does_when_no_try_is_left(void **state)

@@ -33,7 +33,7 @@ static void a_spare_node_takes_the_place_of_a_lost_one(void **state)
     has("life 1: 4 is 0 of 4, 0 of 2 on 0, 127.0.0.1.", 1);
     has("life 1: 5 is 1 of 4, 1 of 2 on 0, 127.0.0.1. 2 1 4.", 1);
     has("life 1: 2 is 2 of 4, 0 of 2 on 1, 127.0.0.1.", 1);
-    has("node n3 takes its place: all ranks start again (restart 1; at most "
+    has("node n3 takes its place: all ranks start again (restart 1 of at most "
         "3)\n",
         1);
 }
@@ -86,7 +86,7 @@ static void fewer_ranks_go_on_without_a_spare(void **state)
     end_step();
     expect((int[]){0, 0, 0, 0, UNAVAILABLE, SIGKILL});
     has("disttrain: node n3, rank 4, rank 5, is lost: Connection reset by "
-        "peer: 4 ranks are left of 6: all ranks start again (restart 1; at "
+        "peer: 4 ranks are left of 6: all ranks start again (restart 1 of at "
         "most 3)\n",
         1);
     has("life 1: ", 4);
@@ -107,10 +107,10 @@ static void the_next_keeper_leads_when_the_leader_is_lost(void **state)
     unsetenv("LAST");
     expect((int[]){SIGKILL, SIGKILL, 0, 0, 0});
     has("disttrain: node n1, rank 0, is lost: Connection reset by peer: node "
-        "n4 takes its place: all ranks start again (restart 1; at most 3)\n",
+        "n4 takes its place: all ranks start again (restart 1 of at most 3)\n",
         1);
     has("disttrain: node n2, rank 1, is lost: Connection reset by peer: node "
-        "n5 takes its place: all ranks start again (restart 2; at most 3)\n",
+        "n5 takes its place: all ranks start again (restart 2 of at most 3)\n",
         1);
     has("life 1: 3 is 0 of 3, 0 of 1 on 0, 127.0.0.1.", 1);
     has("life 2: 4 is 1 of 3, 0 of 1 on 1, 127.0.0.1.", 1);
@@ -129,7 +129,7 @@ static void a_new_leader_knows_how_much_was_lost(void **state)
     lose(1);
     end_step();
     unsetenv("LAST");
-    has("start again (restart 1; at most 1)", 1);
+    has("start again (restart 1 of at most 1)", 1);
     has("node n2, rank 1, is lost: Connection reset by peer: the allowed "
         "restarts are used up\n",
         1);
@@ -326,7 +326,7 @@ static void a_lost_spare_leaves_the_ranks_where_they_are(void **state)
     end_step();
     expect((int[]){0, 0, SIGKILL});
     has("disttrain: node n3 is lost: Connection reset by peer: it was a "
-        "spare: all ranks start again (restart 1; at most 3)\n",
+        "spare: all ranks start again (restart 1 of at most 3)\n",
         1);
     has("life 1: 1 is 1 of 2, ", 1);
 }
