@@ -16,6 +16,10 @@ bats_require_minimum_version 1.5.0
 export DT_SRCDIR DT_BUILDDIR
 unset OMP_NUM_THREADS # nproc would print it, and tasks get it
 
+# Two mpiruns that start or end at the same time may fail in one directory.
+export OMPI_MCA_orte_tmpdir_base=${BATS_FILE_TMPDIR-} # of Open MPI 4
+export PRTE_MCA_prte_tmpdir_base=${BATS_FILE_TMPDIR-} # and 5
+
 # dt_cluster_lacks: prints why there can be no cluster here, or nothing.
 dt_cluster_lacks() {
     local tool
@@ -142,15 +146,21 @@ dt_background() {
 }
 
 # dt_wait_for SECONDS COMMAND [WORD]...: waits until COMMAND succeeds; fails
-# with a message if it does not in time.
+# with a message if it does not in time. A COMMAND that takes long is tried less
+# often, or it would take a processor from what it waits for.
 dt_wait_for() {
-    local end=$((${EPOCHREALTIME%.*} + $1))
+    local start=${EPOCHREALTIME/./} now pause
+    local end=$((start + $1 * 1000000))
     until "${@:2}"; do
-        ((${EPOCHREALTIME%.*} < end)) || {
+        now=${EPOCHREALTIME/./}
+        ((now < end)) || {
             echo "not within $1 s: ${*:2}"
             return 1
         }
-        sleep 0.1
+        pause=$((10 * (now - start)))
+        pause=$((pause < 100000 ? 100000 : pause > 1000000 ? 1000000 : pause))
+        sleep "$((pause / 1000000)).$(printf %06d $((pause % 1000000)))"
+        start=${EPOCHREALTIME/./}
     done
 }
 
