@@ -73,7 +73,9 @@ spaces_hold() {
     local file fd net pid
     nets=()
     for file in "$dir"/ns/${1:-*}; do
-        [[ -e $file ]] && pid=$(space_pid "${file##*/}") || continue
+        if [[ ! -e $file ]] || ! pid=$(space_pid "${file##*/}"); then
+            continue
+        fi
         { exec {fd}<"/proc/$pid/ns/net"; } 2>/dev/null || continue
         read -r _ net <"$file"
         [[ $(readlink "/proc/$$/fd/$fd") != "$net" ]] || nets+=("$net")
@@ -93,12 +95,15 @@ spaces_pids() {
         cut -d/ -f3
 }
 
-# spaces_kill [NAME]: ends all processes of one space or of all of them.
+# spaces_kill [NAME]: ends all processes of one space or of all of them. The holder
+# of the head is the last: without it nobody would know of the others.
 spaces_kill() {
-    local pids tries
+    local head pids tries
+    head=$(space_pid head 2>/dev/null)
     spaces_hold "$@"
     for ((tries = 0; tries < 200; tries++)); do
-        mapfile -t pids < <(spaces_pids)
+        mapfile -t pids < <(spaces_pids | grep -vx "$head")
+        ((${#pids[@]} > 0)) || mapfile -t pids < <(spaces_pids)
         ((${#pids[@]} > 0)) || return 0
         kill -KILL "${pids[@]}" 2>/dev/null
         sleep 0.02
