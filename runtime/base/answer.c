@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "base/answer.h"
@@ -56,4 +57,19 @@ enum dt_answer dt_answer_take(int fd)
         getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) == 0;
     close(fd);
     return known ? dt_answer_of(error, true) : DT_ANSWER_UNKNOWN;
+}
+
+enum dt_answer dt_answer_get(const char *address, unsigned port, int ms)
+{
+    union dt_net_address host;
+    enum dt_answer answer = DT_ANSWER_UNKNOWN;
+    if (dt_net_parse(&host, address, 0) == 0)
+        return answer;
+    struct pollfd p = {dt_answer_ask(&host, port, &answer), POLLOUT, 0};
+    if (p.fd < 0)
+        return answer;
+    if (poll(&p, 1, ms) == 1)
+        return dt_answer_take(p.fd);
+    close(p.fd);
+    return DT_ANSWER_SILENCE;
 }

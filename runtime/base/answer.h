@@ -37,4 +37,7 @@ int dt_answer_ask(const union dt_net_address *host, unsigned port,
 /* Closes a socket that can be written to. Returns the answer. */
 enum dt_answer dt_answer_take(int fd);
 
+/* The answer of a port at a numeric address within `ms`. */
+enum dt_answer dt_answer_get(const char *address, unsigned port, int ms);
+
 #endif /* DT_BASE_ANSWER_H */

@@ -76,8 +76,8 @@ static const double BOOT_S = 300;
 /* In which Slurm finds nodes down (SlurmdTimeout), at many a site. */
 static const double DOWN_S = 3600;
 
-/* In which the console hears that a step without some of its nodes has ended;
- * TCP tries again for so long what a link has lost.
+/* In which the console hears the end of a step that has lost nodes, also if a
+ * link fails for a while.
  */
 static const double HEAR_S = 120;
 

@@ -19,6 +19,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "base/answer.h"
 #include "base/clock.h"
 #include "base/rankset.h"
 #include "base/secret.h"
@@ -132,7 +133,8 @@ void dt_console_step_read_end(struct dt_console_step *s, FILE *in)
 
 enum {
     START_TIMEOUT_S = 30, /* time for all ranks to start */
-    REST_S = 1,           /* for keepers to end, after their verdict */
+    REST_S = 1,           /* for what is on its way to srun */
+    ANSWER_MS = 500,      /* for the one that waits until it is heard */
 };
 
 struct console {
@@ -260,17 +262,18 @@ static void tell_srun(struct console *c, const char *key, int status)
                          "step\n");
 }
 
-/* Keepers have ended the step. Leaves its exit status to the plugin. For nodes
- * that are lost srun would wait: for a long time, or forever if they are not
- * part of its job any more; and a keeper waits for the end of srun.
+/* Keepers have ended the step. Leaves its exit status to the plugin. Only for
+ * nodes that are lost srun would wait: for a long time, or forever if they are
+ * not part of its job any more.
  */
 static void take_verdict(struct console *c)
 {
+    const struct dt_outcome *outcome = c->step.outcome;
     if (c->judged)
         return;
     c->judged = true;
-    tell_srun(c, DT_CONSOLE_VERDICT, c->step.outcome->verdict);
-    if (c->step.outcome->nodes_lost > 0)
+    tell_srun(c, DT_CONSOLE_VERDICT, outcome->verdict);
+    if (outcome->nodes_lost > 0)
         c->ending = dt_clock_now() + REST_S;
 }
 
@@ -318,10 +321,20 @@ static void watch_keepers(struct console *c)
     judge_left(c);
 }
 
+/* The keeper that waits to be heard ends first: srun may need no more to end by
+ * itself.
+ */
 static void end_srun(struct console *c)
 {
+    struct dt_outcome *outcome = c->step.outcome;
     if (dt_clock_now() < c->ending)
         return;
+    if (outcome->port > 0) {
+        dt_answer_get(outcome->waits, outcome->port, ANSWER_MS);
+        outcome->port = 0;
+        c->ending = dt_clock_now() + REST_S;
+        return;
+    }
     c->ending = INFINITY;
     c->ends_srun = true;
     if (getppid() == c->srun)

@@ -254,6 +254,8 @@ struct dt_outcome {
     bool judged;      /* its keepers have ended the step: */
     int verdict;      /* its exit status, */
     int nodes_lost;   /* and how many nodes it has lost */
+    char waits[64]; /* the address of the keeper that waits for the console, */
+    unsigned port;  /* if this is not 0, and its port */
 };
 
 typedef bool(dt_outcome_holds_f)(const struct dt_outcome *outcome,

@@ -380,6 +380,15 @@ static void print_first(const struct dt_outcome *outcome,
             to_seconds(end_ms(outcome, first) - start_ms(outcome)));
 }
 
+/* Whether the step has failed by the verdict of its keepers, of whose tasks
+ * srun may have heard nothing.
+ */
+static bool has_ended_badly(const struct dt_outcome *outcome)
+{
+    return outcome->judged && outcome->verdict != 0 &&
+           !was_told_to_end(W_EXITCODE(outcome->verdict, 0));
+}
+
 /* Writes the first failure in one line; nothing if there is none. */
 static void print_failure(const struct dt_outcome *outcome,
                           const struct rank *first, FILE *out)
@@ -392,6 +401,9 @@ static void print_failure(const struct dt_outcome *outcome,
         print_first(outcome, first, out);
     else if (outcome->hang)
         fputs(outcome->hang, out);
+    else if (has_ended_badly(outcome))
+        fprintf(out, "the step has ended with status %d, as its keepers say",
+                outcome->verdict);
 }
 
 /* Whether keepers have brought the step to a good end, whatever Slurm says of
@@ -410,8 +422,8 @@ void dt_outcome_report(const struct dt_outcome *outcome, FILE *out)
     bool slurm = has_slurm_failed(outcome);
     const struct rank *first = slurm ? NULL : find_first_failure(outcome);
     if (has_survived(outcome) ||
-        (!slurm &&
-         (first ? find_cause(outcome, first) != NULL : !outcome->hang)))
+        (!slurm && (first ? find_cause(outcome, first) != NULL
+                          : !outcome->hang && !has_ended_badly(outcome))))
         return;
     fputs(OURS "first failure: ", out);
     print_failure(outcome, first, out);
@@ -429,8 +441,8 @@ static bool is_clean(const struct dt_outcome *outcome)
 {
     if (has_survived(outcome))
         return outcome->verdict == 0;
-    bool ended =
-        has_slurm_failed(outcome) || outcome->hang || outcome->stop_ms != 0;
+    bool ended = has_slurm_failed(outcome) || outcome->hang ||
+                 outcome->stop_ms != 0 || has_ended_badly(outcome);
     for (uint32_t i = 0; !ended && i < outcome->count; i++)
         ended = outcome->ranks[i].ended && outcome->ranks[i].status != 0;
     return !ended;
@@ -500,5 +512,7 @@ int dt_outcome_status(const struct dt_outcome *outcome)
     for (uint32_t i = 0; i < outcome->count; i++)
         if (outcome->ranks[i].ended && is_requeue(outcome->ranks[i].status))
             return EX_TEMPFAIL;
+    if (has_ended_badly(outcome))
+        return outcome->verdict;
     return outcome->hang ? 128 + SIGKILL : EX_OK;
 }

@@ -137,6 +137,14 @@ static void note_verdict(struct dt_outcome *outcome,
     outcome->nodes_lost = (int)(event->number[1] & 0xffff);
 }
 
+static void note_waiting(struct dt_outcome *outcome,
+                         const struct dt_console_event *event)
+{
+    snprintf(outcome->waits, sizeof(outcome->waits), "%.*s",
+             (int)sizeof(outcome->waits) - 1, event->list);
+    outcome->port = (unsigned)(event->number[0] & 0xffff);
+}
+
 static void note_epoch(struct dt_outcome *outcome,
                        const struct dt_console_event *event)
 {
@@ -174,6 +182,7 @@ const struct dt_message dt_messages[] = {
      DT_EVENT_ENDED, NULL, NULL},
     {DT_FROM_KEEPER, "verdict {code} {lost}",
      DT_EVENT_VERDICT, note_verdict, NULL},
+    {DT_FROM_KEEPER, "waits {hosts} {port}", DT_EVENT_EPOCH, note_waiting, NULL},
     {DT_FROM_KEEPER, "epoch {code}", DT_EVENT_EPOCH, note_epoch, NULL},
     {DT_FROM_KEEPER, "leaves {code} {waited}", DT_EVENT_EPOCH, note_leaving, NULL},
 

@@ -97,12 +97,14 @@
  * time: an epoch has begun (base/epoch.h); a keeper leaves the step, which
  * others may go on with, in the next one, within so many seconds; and all have
  * ended, with the exit status of the step, and how many nodes it has lost. If
- * there are any, the console ends srun then, and the keeper that wrote so waits
- * for that: srun drops what it has not read when the last task has ended, if
- * any was killed.
+ * there are any, the keeper that writes so waits for a connection of the console
+ * to a port, as srun drops what it has not read when the last task has ended, if
+ * any was killed; and for what srun does not know to have ended the console ends
+ * it.
  *
  *     disttrain: record: KEEPERS epoch NUMBER
  *     disttrain: record: KEEPERS leaves NUMBER SECONDS
+ *     disttrain: record: KEEPERS waits ADDRESS PORT
  *     disttrain: record: KEEPERS verdict STATUS LOST
  *
  * srun makes a random TOKEN for each step. A line without it comes from a

@@ -37,6 +37,7 @@ void dt_life_end(struct dt_leader *l, const struct dt_wire_down *cause)
     l->phase = DT_ENDING;
     l->deadline = dt_clock_now() + (waits ? FIRST_MS / 1e3 : 0);
     l->verdict.cause = *cause;
+    l->first = waits ? first : -1;
     if (waits) { /* the leader itself cannot end before the others */
         const struct dt_wire_bye bye = {.cause = *cause, .tells = l->id};
         dt_leader_send(l, first, DT_WIRE_BYE, &bye, sizeof(bye), NULL, 0);
@@ -60,14 +61,14 @@ static int count_gone(const struct dt_leader *l)
     return gone;
 }
 
-/* The keeper that tells srun the end: the leader, or another whose output still
- * comes there.
+/* The keeper that tells srun the end: the leader, or another that is left and
+ * whose output still comes there.
  */
 static int find_teller(const struct dt_leader *l)
 {
     for (int i = 0; l->members[l->id].orphaned && i < l->roster.count; i++)
-        if (dt_roster_has(&l->roster, i) && l->members[i].wire.fd >= 0 &&
-            !l->members[i].orphaned)
+        if (dt_roster_has(&l->roster, i) && i != l->first &&
+            l->members[i].wire.fd >= 0 && !l->members[i].orphaned)
             return i;
     return l->id;
 }

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "base/net.h"
 #include "keeper/keeper_impl.h"
 #include "keeper/leader.h"
 #include "keeper/outlook.h"
@@ -80,16 +81,22 @@ void dt_keeper_end(struct dt_keeper *k, int cause)
 
 /* Tells the console in srun. Once the last task has ended srun drops what it
  * has not read, if any of them was killed; with nodes, others may be. So this
- * one stays until the console has ended srun.
+ * one waits until the console has heard it.
  */
 static void tell_end(struct dt_keeper *k, const struct dt_wire_bye *bye)
 {
     const int status = bye->cause.status;
+    struct dt_error err;
+    unsigned port = 0;
+    if (bye->gone > 0 && k->options->token)
+        k->hears = dt_net_listen(NULL, &port, &err);
+    if (k->hears >= 0)
+        dt_keeper_record(k->options, "waits %s %u",
+                         k->roster.rows[k->id].address, port);
     dt_keeper_record(k->options, "verdict %d %d",
                      WIFEXITED(status) ? WEXITSTATUS(status)
                                        : 128 + WTERMSIG(status),
                      bye->gone);
-    k->stays = bye->gone > 0 && k->options->token;
 }
 
 static int take_message(struct dt_keeper *k,

@@ -57,15 +57,5 @@ bool dt_host_is_silent(const struct dt_wire_row *row)
 
 enum dt_answer dt_host_ask(const char *address, unsigned port)
 {
-    union dt_net_address host;
-    enum dt_answer answer = DT_ANSWER_UNKNOWN;
-    if (dt_net_parse(&host, address, 0) == 0)
-        return answer;
-    struct pollfd p = {dt_answer_ask(&host, port, &answer), POLLOUT, 0};
-    if (p.fd < 0)
-        return answer;
-    if (poll(&p, 1, TRY_MS) == 1)
-        return dt_answer_take(p.fd);
-    close(p.fd);
-    return DT_ANSWER_SILENCE;
+    return dt_answer_get(address, port, TRY_MS);
 }

@@ -31,10 +31,9 @@ enum {
     RELAY_FD = 3,
     OWN_FDS = RELAY_FD + DT_RELAY_STREAMS,
     LATE_BEATS = 3,
-    SAY_S = 120, /* in which TCP tries again what a link has lost */
+    SAY_S = 120,   /* in which TCP tries again what a link has lost */
+    LOOK_MS = 200, /* between two looks for slurmstepd */
 };
-
-static const double LOOK_S = 0.1; /* whether slurmstepd has gone */
 
 /* --- who this is --- */
 
@@ -226,29 +225,44 @@ static int start_keeper(struct dt_keeper *k, struct dt_error *err)
     return dt_keeper_say_hello(k, err);
 }
 
+/* Whether Slurm asks this task to end. */
+static bool is_told_to_end(int signals)
+{
+    struct signalfd_siginfo info;
+    bool told = false;
+    while (read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        told |= info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
+    return told;
+}
+
+/* Waits until the console has heard the end, which it says by a connection. */
+static void stay(const struct dt_keeper *k, double until)
+{
+    struct pollfd fds[2] = {{k->hears, POLLIN, 0}, {k->signals, POLLIN, 0}};
+    while (dt_clock_now() < until && getppid() == k->parent &&
+           !fds[0].revents && !is_told_to_end(k->signals))
+        poll(fds, 2, LOOK_MS);
+}
+
 /* A link that has served ends with this process: the leader may wait for that.
  */
 static void free_keeper(struct dt_keeper *k)
 {
+    const double until = dt_clock_now() + k->options->hear_s;
     dt_leader_destroy(k->leader);
     if (!k->over)
         dt_wire_close(&k->link);
     dt_worker_fini(&k->worker);
     if (k->listener >= 0)
         close(k->listener);
+    dt_relay_fini(&k->relay, SAY_S);
+    if (k->hears >= 0) {
+        stay(k, until);
+        close(k->hears);
+    }
     if (k->signals >= 0)
         close(k->signals);
-    dt_relay_fini(&k->relay, SAY_S);
     dt_roster_fini(&k->roster);
-}
-
-/* Waits for the end of srun, and with it of this process. */
-static void stay(const struct dt_keeper *k)
-{
-    const double until = dt_clock_now() + k->options->hear_s;
-    sigprocmask(SIG_SETMASK, &k->before, NULL);
-    while (dt_clock_now() < until && getppid() == k->parent)
-        dt_clock_sleep(LOOK_S);
 }
 
 /* Ends this process as its worker has ended. */
@@ -270,8 +284,11 @@ static int end_like(int status, const sigset_t *before)
 
 int dt_keeper_run(const struct dt_keeper_options *options, struct dt_error *err)
 {
-    struct dt_keeper k = {
-        .options = options, .parent = getppid(), .signals = -1, .listener = -1};
+    struct dt_keeper k = {.options = options,
+                          .parent = getppid(),
+                          .signals = -1,
+                          .listener = -1,
+                          .hears = -1};
     struct pollfd *fds = NULL;
     const double start = dt_clock_now();
     dt_wire_init(&k.link, -1);
@@ -296,7 +313,5 @@ int dt_keeper_run(const struct dt_keeper_options *options, struct dt_error *err)
     }
     free(fds);
     free_keeper(&k);
-    if (k.stays)
-        stay(&k);
     return rc < 0 ? -1 : end_like(k.end, &k.before);
 }

@@ -37,8 +37,8 @@ struct dt_keeper {
     char note[DT_KEEPER_NOTE_BYTES]; /* of the worker */
     double kill_at; /* the worker is to end until then; 0: it is not to end */
     bool over;
-    bool stays; /* until the console in srun has heard the end */
-    int end;    /* of this process, as from waitpid */
+    int hears; /* the console in srun, that it has heard the end; -1: nothing */
+    int end;   /* of this process, as from waitpid */
 };
 
 /* --- link.c: from a keeper to its leader --- */

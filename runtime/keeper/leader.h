@@ -44,6 +44,7 @@ struct dt_leader {
     struct dt_member *members; /* [roster.count] */
     enum dt_phase phase;
     double deadline; /* of all phases but RUNNING and OVER */
+    int first;       /* the keeper that was told the end before the others */
 
     /* of this life; it has pace.size ranks */
     struct dt_ending *endings; /* [roster.count] */

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -22,6 +23,7 @@
 
 #include <cmocka.h>
 
+#include "base/net.h"
 #include "console/console.h"
 #include "console/console_impl.h"
 #include "contract/contract.h"
@@ -230,6 +232,32 @@ static void srun_is_told_the_verdict_and_not_ended_where_no_node_is_lost(
     end_console();
 }
 
+/* It may be all that srun waits for. */
+static void the_keeper_that_waits_is_answered_before_srun_is_ended(void **state)
+{
+    char line[64];
+    unsigned port = 0;
+    (void)state;
+    int listener = dt_net_listen(NULL, &port, NULL);
+    assert_true(listener >= 0);
+    struct pollfd connection = {listener, POLLIN, 0};
+    start_console();
+    pass(DT_RECORD "c3d4 epoch 1\n");
+    snprintf(line, sizeof(line), DT_RECORD "c3d4 waits 127.0.0.1 %u\n", port);
+    pass(line);
+    pass(DT_RECORD "c3d4 verdict 0 1\n");
+    assert_int_equal(poll(&connection, 1, 0), 0);
+    *turned_s = 1.1; /* what is on its way has come */
+    pass("");
+    assert_int_equal(poll(&connection, 1, 30000), 1);
+    assert_int_equal(waitpid(console.srun, NULL, WNOHANG), 0);
+    *turned_s = 2.2;
+    pass("");
+    assert_int_equal(waitpid(console.srun, NULL, 0), console.srun);
+    close(listener);
+    end_console();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +268,8 @@ int main(void)
         cmocka_unit_test(nobody_waits_once_others_have_gone_on),
         cmocka_unit_test(
             srun_is_told_the_verdict_and_not_ended_where_no_node_is_lost),
+        cmocka_unit_test(
+            the_keeper_that_waits_is_answered_before_srun_is_ended),
     };
     turned_s = mmap(NULL, sizeof(*turned_s), PROT_READ | PROT_WRITE,
                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);

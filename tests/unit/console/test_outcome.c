@@ -559,6 +559,32 @@ static void another_verdict_of_keepers_keeps_the_first_failure(void **state)
     }
 }
 
+/* srun has heard of no end: the task of the verdict was ended with srun, and
+ * the others are on lost nodes. What was told to end has not failed.
+ */
+static void a_bad_verdict_is_a_failure_of_which_srun_knows_nothing(void **state)
+{
+    static const int told[] = {75, 128 + SIGTERM};
+    struct dt_outcome *o = step();
+    (void)state;
+    start_all(o);
+    say(o, 0, 113400, DT_RECORD "c3d4 verdict 139 1");
+    say(o, DT_NO_RANK, 114400, "srun: forcing job termination");
+    record(o, 114500, "exit", 0, 114500, SIGKILL);
+    assert_int_equal(dt_outcome_status(o), 139);
+    expect_ending(o, "failed", DT_NO_RANK, "",
+                  "the step has ended with status 139, as its keepers say");
+    for (int i = 0; i < 2; i++) {
+        char line[64];
+        o = step();
+        start_all(o);
+        snprintf(line, sizeof(line), DT_RECORD "c3d4 verdict %d 0", told[i]);
+        say(o, 0, 113400, line);
+        assert_int_equal(dt_outcome_status(o), 0);
+        expect_report(o, "");
+    }
+}
+
 /* The console has ended the step, and its programs have taken that well. */
 static void a_hang_is_told_whatever_keepers_say(void **state)
 {
@@ -594,6 +620,8 @@ int main(void)
         cmocka_unit_test(a_run_ends_with_the_first_failure),
         cmocka_unit_test(after_a_good_verdict_of_keepers_nothing_has_failed),
         cmocka_unit_test(another_verdict_of_keepers_keeps_the_first_failure),
+        cmocka_unit_test(
+            a_bad_verdict_is_a_failure_of_which_srun_knows_nothing),
         cmocka_unit_test(a_hang_is_told_whatever_keepers_say),
     };
     return cmocka_run_group_tests_name("outcome", tests, NULL, NULL);

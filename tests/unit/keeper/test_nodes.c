@@ -8,11 +8,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/answer.h"
 #include "keeper/agree.h"
 #include "keeper/keeper_impl.h"
 #include "keeper/reach.h"
@@ -39,27 +41,37 @@ static void a_spare_node_takes_the_place_of_a_lost_one(void **state)
 }
 
 /* srun drops what it has not read when the last task ends, if any was killed.
+ * A connection of the console, SIGTERM or time ends the wait, and nothing else.
  */
-static void who_tells_the_end_without_a_node_stays_until_srun_ends(void **state)
+static void who_tells_the_end_without_a_node_waits_to_be_heard(void **state)
 {
-    static const double hear_s[] = {3600, 0.1};
+    enum { HEARD, TOLD, LATE, WAYS };
     (void)state;
-    for (int i = 0; i < 2; i++) {
+    for (int way = 0; way < WAYS; way++) {
+        unsigned port = 0;
         open_step(3, 1, 0, 1);
         scene.options.token = "70ce4";
-        scene.options.hear_s = hear_s[i];
+        scene.options.hear_s = way == LATE ? 0.1 : 3600;
         start_step(3);
         lose(2);
         scene_await(&scene, "record: 70ce4 verdict 0 1\n", 1);
         for (int task = 1; task < 3; task++)
             scene_join(&scene, task);
-        if (i == 0) {
+        const char *waits = strstr(scene_read(&scene), "70ce4 waits ");
+        assert_non_null(waits);
+        assert_int_equal(sscanf(waits, "70ce4 waits 127.0.0.1 %u", &port), 1);
+        if (way != LATE) {
+            assert_int_equal(kill(scene.pids[0], SIGUSR1), 0);
             dt_clock_sleep(0.3); /* it would end meanwhile */
             assert_int_equal(waitpid(scene.pids[0], NULL, WNOHANG), 0);
-            assert_int_equal(kill(scene.pids[0], SIGTERM), 0);
         }
+        if (way == HEARD)
+            assert_int_equal(dt_answer_get("127.0.0.1", port, 30000),
+                             DT_ANSWER_OPEN);
+        else if (way == TOLD)
+            assert_int_equal(kill(scene.pids[0], SIGTERM), 0);
         scene_join(&scene, 0);
-        expect((int[]){i == 0 ? SIGTERM : 0, 0, SIGKILL});
+        expect((int[]){0, 0, SIGKILL});
     }
 }
 
@@ -430,8 +442,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_spare_node_takes_the_place_of_a_lost_one),
-        cmocka_unit_test(
-            who_tells_the_end_without_a_node_stays_until_srun_ends),
+        cmocka_unit_test(who_tells_the_end_without_a_node_waits_to_be_heard),
         cmocka_unit_test(who_tells_the_end_of_all_nodes_ends),
         cmocka_unit_test(fewer_ranks_go_on_without_a_spare),
         cmocka_unit_test(the_next_keeper_leads_when_the_leader_is_lost),
