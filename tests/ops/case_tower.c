@@ -108,15 +108,16 @@ static void tower_case(enum dt_dtype type, struct sizes z)
     check_close("dqkv", dqkv, r.dqkv, 3e-6 + rounding(type) + inner(type));
 }
 
-/* An emulated GPU takes a minute for an image of 577 patches; with a sanitizer
- * they take seconds, and 97 are two tiles as well.
+/* An emulated GPU takes a minute for an image of 577 patches; with a sanitizer,
+ * or for each number of threads, they take seconds, and 97 are two tiles as
+ * well.
  */
 static bool is_slow(void)
 {
 #ifdef SANITIZER
     return true;
 #else
-    return ops == &bridge_table && !bridge_is_real();
+    return checks_threads() || (ops == &bridge_table && !bridge_is_real());
 #endif
 }
 

@@ -44,7 +44,6 @@ struct reference {
 #ifdef SANITIZER
 #define REFERENCE_LONG_TESTS(test)                                             \
     {#test ": gpt2", test, NULL, NULL, "gpt2"},                                \
-        {#test ": mistral", test, NULL, NULL, "mistral"},                      \
     {                                                                          \
 #test ": qwen3", test, NULL, NULL, "qwen3"                             \
     }
