@@ -37,7 +37,7 @@ struct dt_keeper {
     char note[DT_KEEPER_NOTE_BYTES]; /* of the worker */
     double kill_at; /* the worker is to end until then; 0: it is not to end */
     bool over;
-    int hears; /* the console in srun, that it has heard the end; -1: nothing */
+    int hears; /* listens for the console, which has heard the end; -1: none */
     int end;   /* of this process, as from waitpid */
 };
 

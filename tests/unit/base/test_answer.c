@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,56 +44,38 @@ static void each_error_says_what_it_says(void **state)
     }
 }
 
-static union dt_net_address parse(const char *text)
-{
-    union dt_net_address address;
-    assert_true(dt_net_parse(&address, text, 0) > 0);
-    return address;
-}
-
-/* The answer at a port, within a while. */
-static enum dt_answer ask(const union dt_net_address *host, unsigned port,
-                          int ms)
-{
-    enum dt_answer answer = DT_ANSWER_SILENCE;
-    struct pollfd p = {dt_answer_ask(host, port, &answer), POLLOUT, 0};
-    if (p.fd < 0)
-        return answer;
-    if (poll(&p, 1, ms) == 1)
-        return dt_answer_take(p.fd);
-    close(p.fd);
-    return DT_ANSWER_SILENCE;
-}
-
 /* A full queue drops what comes, as a host does that is lost. */
 static void a_kernel_answers_but_not_for_a_full_queue(void **state)
 {
-    const union dt_net_address host = parse("127.0.0.1");
+    union dt_net_address host;
     enum dt_answer answer;
     unsigned port = 0;
     int fds[QUEUED];
     (void)state;
+    assert_true(dt_net_parse(&host, "127.0.0.1", 0) > 0);
     int listener = dt_net_listen(&host, &port, NULL);
     assert_true(listener >= 0);
-    assert_int_equal(ask(&host, port, 60000), DT_ANSWER_OPEN);
+    assert_int_equal(dt_answer_get("127.0.0.1", port, 60000), DT_ANSWER_OPEN);
     assert_int_equal(listen(listener, 0), 0);
     for (int i = 0; i < QUEUED; i++)
         fds[i] = dt_answer_ask(&host, port, &answer);
-    assert_int_equal(ask(&host, port, 200), DT_ANSWER_SILENCE);
-    assert_int_equal(ask(&host, DT_ANSWER_PORT, 60000), DT_ANSWER_REFUSED);
+    assert_int_equal(dt_answer_get("127.0.0.1", port, 200), DT_ANSWER_SILENCE);
+    assert_int_equal(dt_answer_get("127.0.0.1", DT_ANSWER_PORT, 60000),
+                     DT_ANSWER_REFUSED);
     for (int i = 0; i < QUEUED; i++)
         if (fds[i] >= 0)
             close(fds[i]);
     close(listener);
-    assert_int_equal(ask(&host, port, 60000), DT_ANSWER_REFUSED);
+    assert_int_equal(dt_answer_get("127.0.0.1", port, 60000),
+                     DT_ANSWER_REFUSED);
 }
 
 /* A broadcast is refused before a packet is sent. */
 static void a_failure_of_our_own_says_nothing(void **state)
 {
-    const union dt_net_address host = parse("255.255.255.255");
     (void)state;
-    assert_int_equal(ask(&host, DT_ANSWER_PORT, 0), DT_ANSWER_UNKNOWN);
+    assert_int_equal(dt_answer_get("255.255.255.255", DT_ANSWER_PORT, 0),
+                     DT_ANSWER_UNKNOWN);
 }
 
 int main(void)
